@@ -1,0 +1,1 @@
+//! One command that brings up everything on one machine.

@@ -1,0 +1,3 @@
+//! The rules: no async, no I/O, no clock.
+
+pub mod ids;

@@ -1,0 +1,4 @@
+//! Punctual pays on time, once.
+
+pub mod dev;
+pub mod domain;
