@@ -1,4 +1,16 @@
 //! Punctual pays on time, once.
 
-pub mod dev;
 pub mod domain;
+
+pub mod bucket;
+pub mod gateway;
+pub mod intake;
+pub mod keeper;
+pub mod outcome;
+pub mod relay;
+pub mod schedule;
+pub mod worker;
+
+pub mod dev;
+pub mod platform;
+pub mod sandbox;

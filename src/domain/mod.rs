@@ -1,3 +1,18 @@
-//! The rules: no async, no I/O, no clock.
+//! The rules: no async, no I/O, no clock. Everything here is a value or a pure function, shared by
+//! the code that runs, the model, the simulation and the checker.
 
+pub mod bucket;
+pub mod decision;
+pub mod guard;
+pub mod history;
 pub mod ids;
+pub mod intent;
+pub mod invariants;
+pub mod lease;
+pub mod money;
+pub mod notice;
+pub mod payment;
+pub mod reason;
+pub mod retry;
+pub mod state;
+pub mod verdict;

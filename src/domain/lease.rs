@@ -1,0 +1,76 @@
+//! How long a claim holds, and until when its worker may still start to send (rule R14).
+//!
+//! The lease is granted and judged by the database clock. The worker measures on its own monotonic
+//! clock (the one that counts suspended time) from *before* the claim was asked for, so the network
+//! delay of the claim can only shorten what it allows itself.
+
+use super::verdict::NotSent;
+use chrono::{DateTime, Utc};
+use std::time::Duration;
+
+/// An instant of the host's suspend-counting monotonic clock (`CLOCK_BOOTTIME`): time since boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mono(pub Duration);
+
+/// The lengths that belong together. `gateway_total < length − margin` is checked at start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lease {
+    /// How long a claim holds, by the database clock.
+    pub length: Duration,
+    /// Held back on both sides: the worker stops that much earlier, the reaper acts that much later.
+    pub margin: Duration,
+    /// The gateway call's total time-out.
+    pub gateway_total: Duration,
+}
+
+impl Lease {
+    /// The last instant at which a send may start, for a claim asked for at `asked_at`.
+    #[must_use]
+    pub fn send_before(&self, asked_at: Mono) -> Mono {
+        let window = self.length.saturating_sub(self.margin).saturating_sub(self.gateway_total);
+        Mono(asked_at.0 + window)
+    }
+}
+
+/// The one check point right before the write: everything that may still say no.
+///
+/// Made after the claim, evaluated at the request body's first poll, so no connect time or queue
+/// lies between the check and the first byte.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SendGate {
+    /// From [`Lease::send_before`].
+    pub send_before: Mono,
+    /// Nothing is sent before this instant by the host's clock either (rule R9).
+    pub not_before: DateTime<Utc>,
+    /// Key age limit by the wall clock (rule R6): `first_sent_at + key_ttl − margin`, if a first
+    /// send is on record.
+    pub key_usable_until: Option<DateTime<Utc>>,
+    /// The same limit by the suspend-counting clock: `asked_at + (key_ttl − margin − age at claim)`.
+    pub key_usable_until_mono: Option<Mono>,
+    /// `executeBefore` (rule R10).
+    pub execute_before: Option<DateTime<Utc>>,
+}
+
+impl SendGate {
+    /// May the first byte go out now? `wall` is the host's clock, `mono` its suspend-counting one.
+    ///
+    /// # Errors
+    /// The proof that nothing was sent, and why.
+    pub fn check(&self, wall: DateTime<Utc>, mono: Mono) -> Result<(), NotSent> {
+        if mono >= self.send_before {
+            return Err(NotSent::LeaseTooShort);
+        }
+        if wall < self.not_before {
+            return Err(NotSent::HostClockEarly);
+        }
+        if self.key_usable_until.is_some_and(|until| wall >= until)
+            || self.key_usable_until_mono.is_some_and(|until| mono >= until)
+        {
+            return Err(NotSent::KeyExpired);
+        }
+        if self.execute_before.is_some_and(|deadline| wall >= deadline) {
+            return Err(NotSent::DeadlinePassed);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,59 @@
+//! The registry of reasons: why a payment stands where it stands, as stored, answered and alerted.
+//!
+//! One table; a test holds that each entry is reachable and documented.
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! reasons {
+    ($( $variant:ident = $text:literal : $doc:literal ),* $(,)?) => {
+        /// Why a payment stands where it stands.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Reason { $( #[doc = $doc] $variant, )* }
+        impl Reason {
+            /// Every reason, in the order of the table.
+            pub const ALL: &[Self] = &[ $( Self::$variant, )* ];
+            /// The stored and answered text.
+            #[must_use]
+            pub fn as_str(self) -> &'static str { match self { $( Self::$variant => $text, )* } }
+            /// One sentence for people.
+            #[must_use]
+            pub fn explanation(self) -> &'static str { match self { $( Self::$variant => $doc, )* } }
+            /// Reads the stored text.
+            #[must_use]
+            pub fn from_text(text: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|reason| reason.as_str() == text)
+            }
+        }
+    };
+}
+
+reasons! {
+    DeclinedHard = "declined_hard": "The gateway refused for good.",
+    DeclinedNeedsCustomer = "declined_needs_customer": "The gateway refused until the payer acts.",
+    DeclinedSoft = "declined_soft": "The gateway refused for now; the payment waits on its retry ladder.",
+    DeclinedAmbiguous = "declined_ambiguous": "The gateway refused without a usable reason.",
+    DeclinedUnmapped = "declined_unmapped": "The gateway refused with a code that is not in the decline table.",
+    BudgetExhausted = "budget_exhausted": "Every send that the retry policy allows was refused.",
+    DeadlinePassed = "deadline_passed": "executeBefore passed before any charge could start.",
+    GatewayUnreachable = "gateway_unreachable": "The gateway could not be reached; nothing was sent.",
+    GatewayRateLimited = "gateway_rate_limited": "The gateway asked us to slow down; nothing was executed.",
+    GatewayRefusedUs = "gateway_refused_us": "The gateway refused our credentials; nothing was executed.",
+    GatewayRejected = "gateway_rejected": "The gateway rejected the request as invalid; nothing was executed.",
+    NotSent = "not_sent": "The claim was given back before anything was sent.",
+    HeldBackTooLong = "held_back_too_long": "The gateway took nothing for 24 hours or 50 tries in a row.",
+    OutcomeUnknown = "outcome_unknown": "A request may have reached the gateway and no trustworthy answer came.",
+    InProgressAtGateway = "in_progress_at_gateway": "The gateway is still executing an earlier request under this key.",
+    PendingAtGateway = "pending_at_gateway": "The gateway accepted the request and will know its outcome later.",
+    LeaseExpired = "lease_expired": "The worker that claimed it recorded no outcome in time.",
+    KeyExpiredUndecided = "key_expired_undecided": "The gateway key is too old to be sent again and a look-up does not decide.",
+    UnknownTooLong = "unknown_too_long": "The outcome stayed unknown to the end of the re-ask ladder.",
+    UnprovenDecline = "unproven_decline": "Refused, but an earlier send of the same key is still without an answer.",
+    ContractViolation = "contract_violation": "The gateway's answer contradicts what was asked.",
+    AccountChanged = "account_changed": "The gateway account or the request format changed while this key was open.",
+    RequestChanged = "request_changed": "The request bytes would differ from those first sent under this key.",
+    CannotRender = "cannot_render": "No request can be made for this gateway from this payment.",
+    Poisoned = "poisoned": "The database refused this row in a batch; it was parked by itself.",
+    CancelledByClient = "cancelled_by_client": "The client cancelled it before submission started.",
+    VoidProven = "void_proven": "The gateway proved that no charge under this key can happen any more.",
+}

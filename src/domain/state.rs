@@ -1,0 +1,191 @@
+//! Every state of a payment and every legal move: one table, used by the code, the documents, the
+//! model and the database's own check alike.
+//!
+//! Two absences carry money. An expired lease never leads back to [`Status::Pending`]: a worker
+//! that died may have called the gateway, and calling its payment pending would let a cancel
+//! succeed on a payment that was charged. And nothing leads from [`Status::Unknown`] to
+//! [`Status::Cancelled`] or [`Status::Failed`] without passing through a claim.
+
+use serde::{Deserialize, Serialize};
+
+/// Where a payment stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Status {
+    /// No request of ours can still move money and none did.
+    Pending,
+    /// One claim holds the lease; submission to the gateway has started.
+    Processing,
+    /// A request may have reached the gateway and no trustworthy answer came.
+    Unknown,
+    /// Exactly one charge exists, amount and currency as asked.
+    Completed,
+    /// Proven: no money moved, and none of our requests can still move any.
+    Failed,
+    /// Never charged, never will be.
+    Cancelled,
+    /// Needs a human. Not final.
+    Parked,
+    /// Completed, then fully refunded by an authorised operator.
+    Refunded,
+}
+
+/// Why a payment moved. Stored with every history row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// The client created it.
+    Created,
+    /// A worker claimed it.
+    Claimed,
+    /// The client cancelled it before submission started.
+    Cancelled,
+    /// `executeBefore` passed before any charge.
+    DeadlinePassed,
+    /// The gateway's answer was recorded.
+    Settled,
+    /// A claim's lease ran out without an outcome.
+    LeaseExpired,
+    /// The settlement report decided it.
+    Reconciled,
+    /// An operator released it from parking.
+    Redriven,
+    /// An operator decided it with evidence.
+    Resolved,
+    /// Refunded in full.
+    Refunded,
+    /// Reconciliation repaired a final state with the gateway's own record.
+    Repaired,
+    /// A row of data that no batch could carry (SQLSTATE 22, 23) was parked by itself.
+    Poisoned,
+}
+
+use Cause as C;
+use Status as S;
+
+/// The legal moves: `(from, cause, to)`; `None` is "did not exist".
+pub const MOVES: &[(Option<Status>, Cause, Status)] = &[
+    (None, C::Created, S::Pending),
+    (Some(S::Pending), C::Claimed, S::Processing),
+    (Some(S::Pending), C::Cancelled, S::Cancelled),
+    (Some(S::Pending), C::DeadlinePassed, S::Failed),
+    (Some(S::Pending), C::Reconciled, S::Parked),
+    (Some(S::Pending), C::Poisoned, S::Parked),
+    (Some(S::Processing), C::Settled, S::Completed),
+    (Some(S::Processing), C::Settled, S::Failed),
+    (Some(S::Processing), C::Settled, S::Pending),
+    (Some(S::Processing), C::Settled, S::Unknown),
+    (Some(S::Processing), C::Settled, S::Parked),
+    (Some(S::Processing), C::Settled, S::Cancelled),
+    (Some(S::Processing), C::Poisoned, S::Parked),
+    (Some(S::Processing), C::LeaseExpired, S::Unknown),
+    (Some(S::Unknown), C::Claimed, S::Processing),
+    (Some(S::Unknown), C::Reconciled, S::Completed),
+    (Some(S::Unknown), C::Reconciled, S::Parked),
+    (Some(S::Unknown), C::Poisoned, S::Parked),
+    (Some(S::Parked), C::Redriven, S::Pending),
+    (Some(S::Parked), C::Redriven, S::Unknown),
+    (Some(S::Parked), C::Resolved, S::Completed),
+    (Some(S::Parked), C::Reconciled, S::Completed),
+    (Some(S::Parked), C::Resolved, S::Failed),
+    (Some(S::Parked), C::Resolved, S::Cancelled),
+    (Some(S::Completed), C::Refunded, S::Refunded),
+    (Some(S::Parked), C::Refunded, S::Refunded),
+    (Some(S::Failed), C::Repaired, S::Completed),
+    (Some(S::Cancelled), C::Repaired, S::Completed),
+];
+
+/// A move that [`MOVES`] does not list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("illegal move: {from:?} –{cause:?}→ {to:?}")]
+pub struct IllegalMove {
+    /// The state it would leave; `None` is "did not exist".
+    pub from: Option<Status>,
+    /// The cause given.
+    pub cause: Cause,
+    /// The state it would enter.
+    pub to: Status,
+}
+
+/// Says whether `from –cause→ to` is legal; hands back `to` so that a caller can only write a state
+/// that passed through here.
+///
+/// # Errors
+/// [`IllegalMove`] if the table does not list it.
+pub fn advance(from: Option<Status>, cause: Cause, to: Status) -> Result<Status, IllegalMove> {
+    if MOVES.contains(&(from, cause, to)) { Ok(to) } else { Err(IllegalMove { from, cause, to }) }
+}
+
+impl Status {
+    /// All of them, in the order of the life of a payment.
+    pub const ALL: [Self; 8] = [
+        S::Pending,
+        S::Processing,
+        S::Unknown,
+        S::Completed,
+        S::Failed,
+        S::Cancelled,
+        S::Parked,
+        S::Refunded,
+    ];
+
+    /// No claim, cancel or deadline moves it any more; only a refund or a repair can.
+    #[must_use]
+    pub fn is_final(self) -> bool {
+        match self {
+            S::Completed | S::Failed | S::Cancelled | S::Refunded => true,
+            S::Pending | S::Processing | S::Unknown | S::Parked => false,
+        }
+    }
+
+    /// A worker may take it.
+    #[must_use]
+    pub fn is_claimable(self) -> bool {
+        match self {
+            S::Pending | S::Unknown => true,
+            S::Processing | S::Completed | S::Failed | S::Cancelled | S::Parked | S::Refunded => false,
+        }
+    }
+
+    /// The text stored in Postgres and answered by the API.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            S::Pending => "PENDING",
+            S::Processing => "PROCESSING",
+            S::Unknown => "UNKNOWN",
+            S::Completed => "COMPLETED",
+            S::Failed => "FAILED",
+            S::Cancelled => "CANCELLED",
+            S::Parked => "PARKED",
+            S::Refunded => "REFUNDED",
+        }
+    }
+
+    /// Reads the stored text; `None` for anything else.
+    #[must_use]
+    pub fn from_text(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == text)
+    }
+}
+
+impl Cause {
+    /// The text stored in history.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            C::Created => "created",
+            C::Claimed => "claimed",
+            C::Cancelled => "cancelled",
+            C::DeadlinePassed => "deadline_passed",
+            C::Settled => "settled",
+            C::LeaseExpired => "lease_expired",
+            C::Reconciled => "reconciled",
+            C::Redriven => "redriven",
+            C::Resolved => "resolved",
+            C::Refunded => "refunded",
+            C::Repaired => "repaired",
+            C::Poisoned => "poisoned",
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What a gateway promises, as data, and what can be asked of it, as a trait.
+
+use crate::domain::lease::SendGate;
+use crate::domain::payment::Payment;
+use crate::domain::verdict::Lookup;
+use crate::schedule::{Answered, Claimed};
+use futures_util::future::BoxFuture;
+use secrecy::SecretString;
+use std::time::Duration;
+
+/// A gateway described by data, so that the same rules work for all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Profile {
+    /// The configured name.
+    pub name: crate::domain::ids::GatewayName,
+    /// The account's identity; a key is unique only within it (rule R4).
+    pub account: String,
+    /// The version of the request format (rule R4).
+    pub renderer: i16,
+    /// How long the gateway remembers a key (rule R6).
+    pub key_ttl: Duration,
+    /// Safety distance kept from `key_ttl`.
+    pub key_margin: Duration,
+    /// A stored decline is replayed under the same key. False unless proven.
+    pub replays_declines: bool,
+    /// A stored 5xx is replayed under the same key; refused at start without a look-up.
+    pub replays_5xx: bool,
+    /// Another body under a used key is refused.
+    pub compares_body: bool,
+    /// The gateway can be asked about a key.
+    pub lookup: bool,
+    /// A send is visible to look-ups after this long.
+    pub not_found_horizon: Duration,
+    /// A void makes every later charge under the key refused.
+    pub voids_by_key: bool,
+    /// A pending payment is decided by then.
+    pub async_final_within: Option<Duration>,
+    /// Time to connect.
+    pub connect_timeout: Duration,
+    /// Time for the whole call; smaller than lease − margin (rule R14).
+    pub total_timeout: Duration,
+    /// Largest number of calls in flight from one worker.
+    pub max_in_flight: usize,
+}
+
+/// The bytes of one epoch's request (rule R5): the same for every send under the key.
+#[derive(Debug, Clone)]
+pub struct FrozenRequest {
+    /// The idempotency key.
+    pub key: String,
+    /// The body, exactly. Secret, because it names the payee.
+    pub body: SecretString,
+    /// SHA-256 of the body.
+    pub hash: [u8; 32],
+}
+
+/// Why no request can be made for this payment at this gateway; it parks.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no request can be made: {0}")]
+pub struct CannotRender(pub String);
+
+/// One gateway account.
+pub trait Gateway: Send + Sync + 'static {
+    /// Its description.
+    fn profile(&self) -> &Profile;
+
+    /// Makes the epoch's request: pure, the same bytes for the same payment and epoch.
+    ///
+    /// # Errors
+    /// [`CannotRender`] rather than a rounded amount or a cut field.
+    fn prepare(&self, claimed: &Claimed) -> Result<FrozenRequest, CannotRender>;
+
+    /// Sends at most one money-moving request (rule R15). `gate` is checked at the body's first poll.
+    fn charge(&self, claimed: Claimed, request: FrozenRequest, gate: SendGate) -> BoxFuture<'_, Answered>;
+
+    /// Asks what became of the key of the payment's current epoch.
+    fn lookup<'a>(&'a self, payment: &'a Payment) -> BoxFuture<'a, Lookup>;
+}

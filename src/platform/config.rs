@@ -1,0 +1,141 @@
+//! Every setting, its default and its meaning: one table, from which the structs, the loading, the
+//! README's table and `config show` are made.
+//!
+//! The setting `worker.lease` is that path in TOML, `PUNCTUAL_WORKER__LEASE` in the environment and
+//! `--set worker.lease=30s` on the command line; durations carry a unit.
+
+use std::time::Duration;
+
+macro_rules! settings {
+    ($( $(#[$section_doc:meta])* $section:ident : $Section:ident { $( $field:ident : $kind:ty = $default:expr, $doc:literal; )* } )*) => {
+        $(
+            $(#[$section_doc])*
+            #[derive(Debug, Clone)]
+            pub struct $Section { $( #[doc = $doc] pub $field: $kind, )* }
+            impl Default for $Section {
+                fn default() -> Self { Self { $( $field: $default, )* } }
+            }
+        )*
+        /// Every setting of every role.
+        #[derive(Debug, Clone, Default)]
+        pub struct Config { $( $(#[$section_doc])* pub $section: $Section, )* }
+    };
+}
+
+const fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+const fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+settings! {
+    /// Where the truth lives.
+    database: Database {
+        url: String = String::new(), "Postgres URL with user and database; also DATABASE_URL. Secret.";
+        owner_url: String = String::new(), "URL of the owner role for migrations and partitions; empty: the same as database.url. Secret.";
+        pool: u32 = 8, "Connections of one process for its main work.";
+        acquire_timeout: Duration = secs(5), "How long to wait for a connection before answering 503.";
+        statement_timeout: Duration = secs(15), "Postgres ends a statement after this long.";
+        partition_days_back: u32 = 2, "Day partitions made before today by migrate and keeper.";
+        partition_days_ahead: u32 = 370, "Day partitions kept ahead; at least api.horizon + 2 days.";
+    }
+    /// How the work is distributed.
+    kafka: Kafka {
+        bootstrap_servers: String = String::new(), "host:port list; also KAFKA_BOOTSTRAP_SERVERS.";
+        topic_prefix: String = "payments.".into(), "Prefix of every topic name; a new one makes a new ring.";
+        group: String = "punctual-workers".into(), "Consumer group of the workers.";
+        partitions: i32 = 12, "Partitions of each topic; divides 48.";
+        replication: i32 = 3, "Replication factor of each topic.";
+        min_insync_replicas: i32 = 2, "min.insync.replicas of each topic.";
+        security_protocol: String = "plaintext".into(), "plaintext, ssl, sasl_plaintext or sasl_ssl.";
+        sasl_mechanism: String = "SCRAM-SHA-512".into(), "SASL mechanism, where the protocol has one.";
+        sasl_username: String = String::new(), "SASL user.";
+        sasl_password: String = String::new(), "SASL password. Secret.";
+        ssl_ca_location: String = String::new(), "File of trusted certificates; empty: the system's.";
+        session_timeout: Duration = secs(15), "A worker silent for so long loses its partitions.";
+    }
+    /// The REST interface.
+    api: Api {
+        listen: String = "127.0.0.1:8080".into(), "Address and port.";
+        horizon: Duration = secs(365 * 86_400), "Latest due time accepted, from now.";
+        due_grace: Duration = secs(0), "How far in the past a due time may lie.";
+        max_amount_minor: i64 = 1_000_000_00, "Largest amount accepted, in minor units.";
+        request_timeout: Duration = secs(10), "A request is answered 503 after this long.";
+        header_timeout: Duration = secs(10), "A connection that has not sent its headers by then is closed.";
+        max_connections: usize = 4_096, "Connections open at once; more wait.";
+        key_cache: Duration = secs(3), "How long a verified API key is believed; under 5 s.";
+    }
+    /// From the outbox to the ring.
+    relay: Relay {
+        name: String = String::new(), "Stable name of this instance; empty: host and process id.";
+        lead: Duration = secs(90), "How far ahead notices are published.";
+        guard: Duration = secs(15), "A minute closer than this gets its notices through payments.due.now.";
+        batch: u32 = 1_000, "Notices read and published at once.";
+        poll: Duration = ms(500), "Longest sleep between two looks.";
+        shard_lease: Duration = secs(10), "A relay silent for so long loses its shards.";
+    }
+    /// From the ring to the outcome.
+    worker: Worker {
+        slot: String = String::new(), "Stable slot name (group.instance.id); empty: host and process id.";
+        lease: Duration = secs(30), "How long a claim holds.";
+        margin: Duration = secs(5), "Kept free on both sides of the lease.";
+        claim_batch: usize = 200, "Most rows claimed by one statement.";
+        max_in_flight: usize = 256, "Most gateway calls in flight in this process.";
+        late_by: Duration = secs(15), "The late scan claims rows this much overdue; 0 while Kafka is away.";
+        late_poll: Duration = secs(1), "How often the late scan looks.";
+        defer_after: Duration = secs(60), "A record held for so long by a closed gateway is left to the late scan.";
+        max_held: usize = 100_000, "Most notices held in memory for their instant.";
+        clock_tolerance: Duration = ms(500), "Host and database clock further apart than this stop claiming.";
+        drain: Duration = secs(25), "Longest wait for calls in flight at shutdown.";
+    }
+    /// Loops that watch the schedule.
+    keeper: Keeper {
+        reap_every: Duration = secs(1), "How often expired leases and deadlines are looked for.";
+        reap_batch: u32 = 500, "Rows moved by one pass.";
+        partitions_every: Duration = secs(600), "How often partitions are made ahead and the oldest open day is moved.";
+    }
+    /// The generic HTTP gateway; the `sandbox` gateway is one of these.
+    gateway: Gateway {
+        name: String = "sandbox".into(), "Name that payments refer to; also the default gateway.";
+        url: String = String::new(), "Base URL; charges are POSTed to <url>/charges; also SANDBOX_URL.";
+        account: String = "sandbox-1".into(), "Identity of the account at the gateway; never edited while keys are open.";
+        secret: String = "sandbox-secret".into(), "Bearer token sent to the gateway. Secret.";
+        key_ttl: Duration = secs(86_400), "How long the gateway remembers an idempotency key.";
+        key_margin: Duration = secs(3_600), "Distance kept from key_ttl.";
+        replays_declines: bool = false, "The gateway replays a stored decline under the same key. False unless proven.";
+        replays_5xx: bool = false, "The gateway replays a stored 5xx under the same key. False unless proven.";
+        compares_body: bool = true, "The gateway refuses another body under a used key.";
+        lookup: bool = true, "The gateway can be asked about a key.";
+        not_found_horizon: Duration = secs(60), "A send is visible to look-ups after this long.";
+        async_final_within: Duration = secs(3_600), "A pending charge is decided by then.";
+        connect_timeout: Duration = secs(5), "Time to connect.";
+        total_timeout: Duration = secs(20), "Time for the whole call; less than worker.lease − worker.margin.";
+        max_in_flight: usize = 256, "Most calls in flight from one worker.";
+    }
+    /// The simulated gateway.
+    sandbox: Sandbox {
+        listen: String = "127.0.0.1:8090".into(), "Address and port.";
+        ledger: String = "sandbox-ledger.ndjson".into(), "File of the durable ledger.";
+        secret: String = "sandbox-secret".into(), "Bearer token expected. Secret.";
+        key_ttl: Duration = secs(86_400), "How long an idempotency key is remembered.";
+        replays_errors: bool = false, "Declines and 500s are stored and replayed under their key.";
+        compares_body: bool = true, "Another body under a used key is refused.";
+        latency: Duration = ms(20), "Time taken before an answer.";
+    }
+    /// Times of the ladders, scaled for tests.
+    ladder: Ladder {
+        retry: Vec<Duration> = vec![secs(60), secs(300), secs(1_800), secs(7_200), secs(43_200)], "Waits between sends after a proven non-charge.";
+        reask: Vec<Duration> = vec![secs(5), secs(30), secs(120), secs(600), secs(3_600)], "Waits between questions about an unknown outcome; the last one repeats.";
+        pending: Vec<Duration> = vec![secs(5), secs(30), secs(120), secs(600)], "Waits between questions about a charge pending at the gateway; the last one repeats.";
+        held_back: Vec<Duration> = vec![secs(1), secs(5), secs(15), secs(60), secs(300)], "Waits after a send the gateway did not take; the last one repeats.";
+        jitter_percent: u32 = 10, "Each wait is lengthened by up to this much.";
+        retry_after_cap: Duration = secs(3_600), "Longest Retry-After obeyed.";
+        held_back_limit: i16 = 50, "Sends in a row that the gateway may refuse to take before the payment parks.";
+        held_back_for: Duration = secs(86_400), "How long that may last before the payment parks.";
+    }
+    /// Where a role other than the API can be looked at.
+    metrics: Metrics {
+        listen: String = String::new(), "Address of /metrics, /livez and /readyz for roles other than the API; empty: none.";
+    }
+}
