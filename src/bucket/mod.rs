@@ -1,0 +1,3 @@
+//! The Kafka edge.
+
+pub mod probe;
