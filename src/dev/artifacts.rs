@@ -75,12 +75,20 @@ async fn fetch(folder: &Path) -> Result<(), Failure> {
     let work = tempfile::Builder::new().prefix("fetch-").tempdir_in(cache).map_err(io("write into"))?;
     fs::write(work.path().join("pom.xml"), pom()).map_err(io("write into"))?;
     let mut maven = Command::new(find_maven());
-    maven.current_dir(work.path()).args(["-B", "-q", PLUGIN, "-DincludeScope=runtime", "-DoutputDirectory=jars"]);
+    maven.current_dir(work.path()).args([
+        "-B",
+        "-q",
+        PLUGIN,
+        "-DincludeScope=runtime",
+        "-DoutputDirectory=jars",
+    ]);
     match run_tool(maven, None, b"").await {
-        Err(Failure::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Err(Failure::Missing {
-            what: "Maven, which fetches Apache Kafka,".to_owned(),
-            install: "apt-get install -y maven".to_owned(),
-        }),
+        Err(Failure::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            Err(Failure::Missing {
+                what: "Maven, which fetches Apache Kafka,".to_owned(),
+                install: "apt-get install -y maven".to_owned(),
+            })
+        }
         Err(other) => Err(other),
         Ok(_) => fs::rename(work.path().join("jars"), folder).map_err(io("rename a folder in")),
     }
@@ -109,12 +117,18 @@ fn pom() -> String {
 async fn find_java() -> Result<PathBuf, Failure> {
     let home = std::env::var_os("JAVA_HOME").map(|home| PathBuf::from(home).join("bin/java"));
     let java = home.filter(|java| java.is_file()).unwrap_or_else(|| "java".into());
-    let missing = |what: String| Failure::Missing { what, install: "apt-get install -y default-jre-headless".to_owned() };
+    let missing = |what: String| Failure::Missing {
+        what,
+        install: "apt-get install -y default-jre-headless".to_owned(),
+    };
     let mut ask = Command::new(&java);
     ask.arg("--version");
     let said = run_tool(ask, None, b"").await.map_err(|_| missing("Java 17 or newer".to_owned()))?;
     // "openjdk 17.0.15 2025-04-15"
-    let major = said.split_whitespace().nth(1).and_then(|version| version.split(['.', '-', '+']).next()?.parse().ok());
+    let major = said
+        .split_whitespace()
+        .nth(1)
+        .and_then(|version| version.split(['.', '-', '+']).next()?.parse().ok());
     match major {
         Some(17..=u32::MAX) => Ok(java),
         _ => Err(missing(format!("Java 17 or newer (found: {})", said.lines().next().unwrap_or("nothing")))),

@@ -96,7 +96,8 @@ impl Child {
     /// [`Failure::Io`] when the log cannot be opened or the shell cannot be run.
     pub fn start(launch: Launch) -> Result<Self, Failure> {
         let doing = || format!("start {} with its log {}", launch.name, launch.log.display());
-        let log = OpenOptions::new().create(true).append(true).open(&launch.log).map_err(Failure::io(doing()))?;
+        let log =
+            OpenOptions::new().create(true).append(true).open(&launch.log).map_err(Failure::io(doing()))?;
         let errors = log.try_clone().map_err(Failure::io(doing()))?;
         let mut command = Command::new("/bin/sh");
         command.arg("-c").arg(LEASH).arg("leash");
@@ -196,7 +197,11 @@ impl Drop for Child {
 ///
 /// # Errors
 /// [`Failure::Io`] when it cannot be run, [`Failure::Refused`] when it fails.
-pub(crate) async fn run_tool(mut command: Command, user: Option<User>, stdin: &[u8]) -> Result<String, Failure> {
+pub(crate) async fn run_tool(
+    mut command: Command,
+    user: Option<User>,
+    stdin: &[u8],
+) -> Result<String, Failure> {
     use tokio::io::AsyncWriteExt;
     if let Some(user) = user {
         command.gid(user.gid).uid(user.uid);

@@ -89,7 +89,9 @@ fn lock(folder: &Path) -> Result<File, Failure> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(Failure::InUse { path: folder.to_owned() }),
-        Err(TryLockError::Error(source)) => Err(Failure::Io { doing: format!("lock {}", path.display()), source }),
+        Err(TryLockError::Error(source)) => {
+            Err(Failure::Io { doing: format!("lock {}", path.display()), source })
+        }
     }
 }
 
@@ -105,7 +107,8 @@ async fn sweep(temp: &Path) {
         let path = entry.path();
         let named_so = entry.file_name().to_string_lossy().starts_with(PREFIX);
         // `symlink_metadata`, so that a link planted in a shared folder is not followed.
-        let ours = path.symlink_metadata().is_ok_and(|meta| meta.is_dir() && meta.uid() == geteuid().as_raw());
+        let ours =
+            path.symlink_metadata().is_ok_and(|meta| meta.is_dir() && meta.uid() == geteuid().as_raw());
         // A folder without the file is one that its owner is just making.
         if !named_so || !ours || !path.join(LOCK).is_file() {
             continue;

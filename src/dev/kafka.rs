@@ -76,11 +76,16 @@ impl Cluster {
             let folder = home.join("kafka").join(id.to_string());
             make_folder(&folder, None)?;
             let settings = folder.join("server.properties");
-            fs::write(&settings, server_properties(id, number, &ports, &folder))
-                .map_err(Failure::io(format!("write {}", settings.display())))?;
+            let mut text = server_properties(id, number, &ports, &folder);
+            if options.durability == Durability::TestOnly {
+                // A killed broker is registered again only when its old session has run out.
+                text.push_str("broker.session.timeout.ms=2000\nbroker.heartbeat.interval.ms=500\n");
+            }
+            fs::write(&settings, text).map_err(Failure::io(format!("write {}", settings.display())))?;
             format_storage(kafka, &settings, &folder).await?;
             let args = java_args(kafka, options, &settings);
-            let broker = Broker { id, port: ports[number].0, folder, java: kafka.java.clone(), args, process: None };
+            let broker =
+                Broker { id, port: ports[number].0, folder, java: kafka.java.clone(), args, process: None };
             this.brokers.push(broker);
         }
         for broker in &mut this.brokers {
@@ -182,7 +187,8 @@ impl Broker {
             last_word: LastWord::Kill,
         })?;
         let file = self.folder.join("broker.pid");
-        fs::write(&file, process.id().to_string()).map_err(Failure::io(format!("write {}", file.display())))?;
+        fs::write(&file, process.id().to_string())
+            .map_err(Failure::io(format!("write {}", file.display())))?;
         self.process = Some(process);
         Ok(())
     }
@@ -221,7 +227,8 @@ async fn format_storage(kafka: &Kafka, settings: &Path, folder: &Path) -> Result
 
 fn java_args(kafka: &Kafka, options: &ClusterOptions, settings: &Path) -> Vec<OsString> {
     let heap = if options.brokers > 1 { "-Xmx384m" } else { "-Xmx512m" };
-    let mut args: Vec<OsString> = vec![heap.into(), "-XX:+UseSerialGC".into(), "-XX:+ExitOnOutOfMemoryError".into()];
+    let mut args: Vec<OsString> =
+        vec![heap.into(), "-XX:+UseSerialGC".into(), "-XX:+ExitOnOutOfMemoryError".into()];
     if options.durability == Durability::TestOnly {
         args.push("-XX:TieredStopAtLevel=1".into());
     }

@@ -190,7 +190,9 @@ impl Postgres {
             settings.push("shared_preload_libraries = 'pg_stat_statements'".to_owned());
         }
         if self.durability == Durability::TestOnly {
-            settings.extend(["fsync", "synchronous_commit", "full_page_writes"].map(|name| format!("{name} = off")));
+            settings.extend(
+                ["fsync", "synchronous_commit", "full_page_writes"].map(|name| format!("{name} = off")),
+            );
         }
         settings.push(String::new());
         settings.join("\n")
@@ -207,7 +209,9 @@ impl Postgres {
         let told = Command::new(self.binaries.join("pg_config")).arg("--pkglibdir").output();
         let told = told.ok().map(|output| PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()));
         told.into_iter().chain(beside).any(|folder| {
-            ["so", "dylib"].iter().any(|ending| folder.join("pg_stat_statements").with_extension(ending).is_file())
+            ["so", "dylib"]
+                .iter()
+                .any(|ending| folder.join("pg_stat_statements").with_extension(ending).is_file())
         })
     }
 }
@@ -275,10 +279,13 @@ fn find_binaries(wanted: Option<&str>) -> Result<PathBuf, Failure> {
         };
     }
     let mut versioned = Vec::new();
-    for (folder, prefix) in [("/usr/lib/postgresql", ""), ("/usr", "pgsql-"), ("/opt/homebrew/opt", "postgresql@")] {
+    for (folder, prefix) in
+        [("/usr/lib/postgresql", ""), ("/usr", "pgsql-"), ("/opt/homebrew/opt", "postgresql@")]
+    {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            let version = name.strip_prefix(prefix).filter(|version| wanted.is_none_or(|wanted| wanted == *version));
+            let version =
+                name.strip_prefix(prefix).filter(|version| wanted.is_none_or(|wanted| wanted == *version));
             if let Some(version) = version.and_then(|version| version.parse::<u32>().ok()) {
                 versioned.push((version, entry.path().join("bin")));
             }
@@ -288,9 +295,11 @@ fn find_binaries(wanted: Option<&str>) -> Result<PathBuf, Failure> {
     let told = Command::new("pg_config").arg("--bindir").output().ok();
     let told = told.map(|output| PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()));
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut folders = versioned.into_iter().map(|(_, folder)| folder).chain(told).chain(std::env::split_paths(&path));
+    let mut folders =
+        versioned.into_iter().map(|(_, folder)| folder).chain(told).chain(std::env::split_paths(&path));
     folders.find(|folder| is_server_folder(folder)).ok_or_else(|| Failure::Missing {
-        what: wanted.map_or("A Postgres 15+ server".to_owned(), |version| format!("A Postgres {version} server")),
+        what: wanted
+            .map_or("A Postgres 15+ server".to_owned(), |version| format!("A Postgres {version} server")),
         install: wanted.map_or("apt-get install -y postgresql".to_owned(), |version| {
             format!("apt-get install -y postgresql-{version}")
         }),
