@@ -7,3 +7,4 @@ mod broker;
 mod dev;
 mod postgres;
 mod proxy;
+mod stand_in;
