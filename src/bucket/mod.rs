@@ -1,1 +1,3 @@
-//! TODO-STUB bucket
+//! The Kafka edge.
+
+pub mod probe;

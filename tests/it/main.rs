@@ -1,0 +1,8 @@
+//! Tests against real services: Postgres and Apache Kafka. One binary, since linking is slow.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod broker;
+mod postgres;
+mod proxy;
