@@ -1,5 +1,12 @@
 //! What every stage stands on: clock, chance, configuration, metrics, telemetry, health, shutdown.
+//!
+//! The only folder that may ask the machine for the time, for chance or for a pause; everybody else
+//! is handed a [`clock::Clock`] or [`dice::Dice`], so that the simulation can hand in its own.
 
 pub mod clock;
 pub mod config;
 pub mod dice;
+pub mod exit;
+pub mod reconnect;
+pub mod shutdown;
+pub mod telemetry;
