@@ -7,6 +7,8 @@ pub mod clock;
 pub mod config;
 pub mod dice;
 pub mod exit;
+pub mod health;
+pub mod metrics;
 pub mod reconnect;
 pub mod shutdown;
 pub mod telemetry;
