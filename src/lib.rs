@@ -11,6 +11,8 @@ pub mod relay;
 pub mod schedule;
 pub mod worker;
 
+pub mod cli;
 pub mod dev;
 pub mod platform;
+pub mod roles;
 pub mod sandbox;

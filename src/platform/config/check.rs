@@ -41,7 +41,10 @@ impl Config {
         let missing: Vec<Problem> = names
             .iter()
             .filter(empty)
-            .map(|name| Problem::new(*name, "this role needs it and it is not set"))
+            .map(|name| {
+                let variable = Setting::named(name).map(Setting::variable).unwrap_or_default();
+                Problem::new(*name, format!("this role needs it and it is not set; set {variable}"))
+            })
             .collect();
         if missing.is_empty() { Ok(()) } else { Err(Problems(missing)) }
     }
