@@ -122,7 +122,7 @@ settings! {
         listen: String = "127.0.0.1:8080".into(), "Address and port.";
         horizon: Duration = secs(365 * 86_400), "Latest due time accepted, from now.";
         due_grace: Duration = secs(0), "How far in the past a due time may lie.";
-        max_amount_minor: i64 = 1_000_000_00, "Largest amount accepted, in minor units.";
+        max_amount_minor: i64 = 100_000_000, "Largest amount accepted, in minor units.";
         request_timeout: Duration = secs(10), "A request is answered 503 after this long.";
         header_timeout: Duration = secs(10), "A connection that has not sent its headers by then is closed.";
         max_connections: usize = 4_096, "Connections open at once; more wait.";

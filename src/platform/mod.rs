@@ -3,6 +3,8 @@
 //! The only folder that may ask the machine for the time, for chance or for a pause; everybody else
 //! is handed a [`clock::Clock`] or [`dice::Dice`], so that the simulation can hand in its own.
 
+#![allow(clippy::disallowed_methods, reason = "this folder is where time and chance come from")]
+
 pub mod clock;
 pub mod config;
 pub mod dice;
