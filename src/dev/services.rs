@@ -145,10 +145,8 @@ impl Services {
 
     /// Stops both: in good order when their data is kept, at once when it goes away anyway.
     pub async fn stop(mut self) {
-        if !self.home.is_temporary() {
-            if let Some(kafka) = &mut self.kafka {
-                kafka.stop().await;
-            }
+        if let (Some(kafka), false) = (&mut self.kafka, self.home.is_temporary()) {
+            kafka.stop().await;
         }
         self.postgres.stop().await;
     }

@@ -4,5 +4,6 @@
 mod support;
 
 mod broker;
+mod dev;
 mod postgres;
 mod proxy;
