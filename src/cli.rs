@@ -111,10 +111,14 @@ pub enum Keys {
     /// Make a key for an actor and print it, once.
     Create {
         /// The actor's name; made if it is new.
+        #[arg(long)]
         actor: String,
         /// What the key may do; may be repeated.
         #[arg(long = "scope", value_name = "SCOPE", default_values = ["payments:read", "payments:write"])]
         scopes: Vec<String>,
+        /// How to print it; as JSON it is `{"apiKey": …, "actorId": …, "scopes": […]}`.
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
     },
 }
 
@@ -247,7 +251,10 @@ impl Role {
 }
 
 /// Prints an answer; a reader that has seen enough (`| head`) is no failure.
-fn print(answer: &str) -> Result<(), Ended> {
+///
+/// # Errors
+/// Standard output cannot be written to.
+pub fn print(answer: &str) -> Result<(), Ended> {
     let mut out = std::io::stdout().lock();
     match out.write_all(answer.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),

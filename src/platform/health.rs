@@ -101,7 +101,6 @@ impl IntoResponse for Ready {
 }
 
 /// The three routes.
-#[must_use]
 pub fn routes(readiness: Readiness, exposition: Exposition) -> Router {
     Router::new()
         .route("/livez", get(|| async { "alive\n" }))

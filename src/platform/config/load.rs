@@ -19,9 +19,6 @@ const USUAL_VARIABLES: [(&str, &str); 3] = [
     ("SANDBOX_URL", "gateway.url"),
 ];
 
-/// Variables with our prefix that are no settings: what `dev` prints for scripts, and the log filter.
-const OTHER_VARIABLES: [&str; 4] = ["PUNCTUAL_URL", "PUNCTUAL_API_KEY", "PUNCTUAL_LOG", "PUNCTUAL_READY"];
-
 /// The file that is read from the working directory if `--config` names none.
 const USUAL_FILE: &str = "punctual.toml";
 
@@ -105,7 +102,7 @@ impl Inputs {
     /// # Errors
     /// The file cannot be read.
     pub fn from_host(path: Option<&Path>, sets: Vec<String>) -> Result<Self, Problems> {
-        let chosen = path.map_or_else(|| Path::new(USUAL_FILE), |path| path);
+        let chosen = path.unwrap_or(Path::new(USUAL_FILE));
         let file = match std::fs::read_to_string(chosen) {
             Ok(text) => Some(FileText { path: chosen.display().to_string(), text }),
             Err(error) if path.is_none() && error.kind() == std::io::ErrorKind::NotFound => None,
@@ -215,15 +212,16 @@ impl Layers {
             variables.iter().filter(|(variable, _)| variable.starts_with("PUNCTUAL_")).collect();
         ours.sort();
         for (variable, value) in ours {
-            if OTHER_VARIABLES.contains(&variable.as_str()) {
-                continue;
-            }
             let source = Source::Environment(variable.clone());
             match SETTINGS.iter().find(|setting| setting.variable() == *variable) {
                 Some(setting) => self.assign(setting.name, value, source),
                 None => {
-                    let name = variable.trim_start_matches("PUNCTUAL_").replace("__", ".");
-                    self.unknown(&name.to_ascii_lowercase(), &source);
+                    let name =
+                        variable.trim_start_matches("PUNCTUAL_").replace("__", ".").to_ascii_lowercase();
+                    // PUNCTUAL_URL, PUNCTUAL_LOG and their like are no settings and no mistakes.
+                    if name.contains('.') || nearest(&name).is_some() {
+                        self.unknown(&name, &source);
+                    }
                 }
             }
         }

@@ -93,7 +93,14 @@ fn all_mistakes_are_told_at_once_with_setting_and_source() {
 #[test]
 fn an_unknown_name_is_warned_about_with_a_suggestion() {
     let file = "lease = \"3s\"\n[wroker]\nlease = \"31s\"\n[worker]\ncolour = \"red\"\n";
-    let environment = [("PUNCTUAL_WORKER_LEASE", "31s"), ("PUNCTUAL_API_KEY", "pk_x"), ("PATH", "/bin")];
+    let environment = [
+        ("PUNCTUAL_WORKER_LEASE", "31s"),
+        ("PUNCTUAL_COLOUR__SCHEME", "dark"),
+        ("PUNCTUAL_API_KEY", "pk_x"),
+        ("PUNCTUAL_URL", "http://127.0.0.1:8080"),
+        ("PUNCTUAL_LOG", "debug"),
+        ("PATH", "/bin"),
+    ];
     let loaded = load(&inputs(file, &environment, &[])).unwrap();
     let told: Vec<String> = loaded.warnings.iter().map(ToString::to_string).collect();
     assert_eq!(
@@ -102,6 +109,7 @@ fn an_unknown_name_is_warned_about_with_a_suggestion() {
             "lease (punctual.toml): no such setting",
             "worker.colour (punctual.toml): no such setting",
             "wroker.lease (punctual.toml): no such setting; did you mean worker.lease?",
+            "colour.scheme (PUNCTUAL_COLOUR__SCHEME): no such setting",
             "worker_lease (PUNCTUAL_WORKER_LEASE): no such setting; did you mean worker.lease?",
         ]
     );

@@ -88,7 +88,6 @@ macro_rules! kinds {
 
         impl<const N: usize> $Kind<N> {
             /// One series, to be kept where it is used thousands of times a second.
-            #[must_use]
             pub fn series(&self, values: [&str; N]) -> metrics::$Kind {
                 let key = self.0.key(&values);
                 with_recorder(|recorder| recorder.$register(&key, &METADATA))
