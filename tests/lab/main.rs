@@ -1,3 +1,5 @@
 //! Tests that need no service: rules, simulation, model, tidiness.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
+
 mod ids;
