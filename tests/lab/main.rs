@@ -4,4 +4,5 @@
 #![allow(unreachable_pub, reason = "one binary: its modules have no other readers")]
 
 mod ids;
+mod readme;
 mod tidy;
