@@ -160,7 +160,7 @@ settings! {
     /// The generic HTTP gateway; the `sandbox` gateway is one of these.
     gateway: Gateway {
         name: String = "sandbox".into(), "Name that payments refer to; also the default gateway.";
-        url: String = String::new(), "Base URL; charges are POSTed to <url>/charges; also SANDBOX_URL.";
+        url: String = String::new(), "Base URL; charges are POSTed to it with /charges appended; also SANDBOX_URL.";
         account: String = "sandbox-1".into(), "Identity of the account at the gateway; never edited while keys are open.";
         secret: Secret = "sandbox-secret".into(), "Bearer token sent to the gateway. Secret.";
         key_ttl: Duration = secs(86_400), "How long the gateway remembers an idempotency key.";
