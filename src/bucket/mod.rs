@@ -1,3 +1,4 @@
 //! The Kafka edge.
 
+pub mod in_process;
 pub mod probe;

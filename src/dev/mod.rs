@@ -66,8 +66,8 @@ pub struct Args {
     /// How many Kafka brokers to start.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=5))]
     pub brokers: u16,
-    /// Use this Kafka instead of starting one.
-    #[arg(long, env = "KAFKA_BOOTSTRAP_SERVERS", value_name = "HOST:PORT,…")]
+    /// `real` (Apache Kafka, started here), `in-process` (a stand-in) or somebody's servers.
+    #[arg(long, env = "KAFKA_BOOTSTRAP_SERVERS", value_name = "real|in-process|HOST:PORT,…")]
     pub kafka: Option<String>,
 }
 
@@ -77,7 +77,11 @@ impl Args {
             data_dir: self.data_dir.clone(),
             ports: if self.random_ports { Ports::Random } else { Ports::Usual },
             durability: if self.durable { Durability::Durable } else { Durability::TestOnly },
-            kafka: self.kafka.clone().map_or(KafkaChoice::Real(self.brokers), KafkaChoice::External),
+            kafka: match self.kafka.as_deref() {
+                None | Some("" | "real") => KafkaChoice::Real(self.brokers),
+                Some("in-process") => KafkaChoice::InProcess,
+                Some(servers) => KafkaChoice::External(servers.to_owned()),
+            },
         }
     }
 }

@@ -9,6 +9,7 @@ use super::home::Home;
 use super::kafka::{Cluster, ClusterOptions};
 use super::ports;
 use super::postgres::{Durability, Postgres};
+use crate::bucket::in_process::InProcessKafka;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -29,6 +30,8 @@ pub enum Ports {
 pub enum KafkaChoice {
     /// Apache Kafka brokers of our own: this many.
     Real(u16),
+    /// The stand-in inside our process: no Java, no evidence. See `bucket::in_process`.
+    InProcess,
     /// A cluster that somebody else runs, by its bootstrap servers.
     External(String),
 }
@@ -54,7 +57,7 @@ pub struct Endpoints {
     pub database_url: String,
     /// `host:port,…`
     pub kafka_bootstrap_servers: String,
-    /// `apache` for brokers of our own, `external` for others.
+    /// `apache` for brokers of our own, `in-process` for the stand-in, `external` for others.
     pub punctual_kafka_kind: &'static str,
     /// The version of our own brokers, or `unknown`.
     pub punctual_kafka_version: &'static str,
@@ -76,7 +79,7 @@ impl Endpoints {
 /// Running services. Fields drop in this order: processes first, their folder last.
 #[derive(Debug)]
 pub struct Services {
-    kafka: Option<Cluster>,
+    kafka: Broker,
     postgres: Postgres,
     endpoints: Endpoints,
     home: Home,
@@ -93,25 +96,18 @@ impl Services {
             Ports::Usual => POSTGRES_PORT,
             Ports::Random => ports::free(),
         };
-        let kafka = async {
-            let brokers = match options.kafka {
-                KafkaChoice::External(servers) => return Ok((None, servers, "external", "unknown")),
-                KafkaChoice::Real(brokers) => brokers,
-            };
-            let kafka = artifacts::obtain(&tell).await?;
-            tell(&format!("Starting Apache Kafka {}", artifacts::VERSION));
-            let first_port = (options.ports == Ports::Usual).then_some(KAFKA_PORT);
-            let layout = ClusterOptions { brokers, first_port, durability: options.durability };
-            let cluster = Cluster::start(&kafka, home.path(), &layout).await?;
-            let servers = cluster.bootstrap_servers();
-            Ok((Some(cluster), servers, "apache", artifacts::VERSION))
-        };
+        let kafka = start_kafka(&options, &home, &tell);
         tell("Starting Postgres");
         let postgres = Postgres::start(home.path(), port, options.durability);
-        let (postgres, (kafka, servers, kind, version)) = tokio::try_join!(postgres, kafka)?;
+        let (postgres, kafka) = tokio::try_join!(postgres, kafka)?;
+        let (kind, version) = match kafka {
+            Broker::Apache(_) => ("apache", artifacts::VERSION),
+            Broker::InProcess(_) => ("in-process", "unknown"),
+            Broker::External(_) => ("external", "unknown"),
+        };
         let endpoints = Endpoints {
             database_url: postgres.url(),
-            kafka_bootstrap_servers: servers,
+            kafka_bootstrap_servers: kafka.bootstrap_servers(),
             punctual_kafka_kind: kind,
             punctual_kafka_version: version,
         };
@@ -129,9 +125,21 @@ impl Services {
         &mut self.postgres
     }
 
-    /// For tests that break things; `None` when Kafka is not ours.
-    pub fn kafka(&mut self) -> Option<&mut Cluster> {
-        self.kafka.as_mut()
+    /// For tests that break things; `None` when there are no brokers of our own.
+    pub fn cluster(&mut self) -> Option<&mut Cluster> {
+        match &mut self.kafka {
+            Broker::Apache(cluster) => Some(cluster),
+            Broker::InProcess(_) | Broker::External(_) => None,
+        }
+    }
+
+    /// The stand-in, if that was chosen: topics are made through it.
+    #[must_use]
+    pub fn in_process_kafka(&self) -> Option<&InProcessKafka> {
+        match &self.kafka {
+            Broker::InProcess(kafka) => Some(kafka),
+            Broker::Apache(_) | Broker::External(_) => None,
+        }
     }
 
     /// [`Failure::NotUp`] when one of them has ended by itself.
@@ -140,14 +148,54 @@ impl Services {
     /// As said.
     pub fn still_up(&mut self) -> Result<(), Failure> {
         self.postgres.still_up()?;
-        self.kafka.as_mut().map_or(Ok(()), Cluster::still_up)
+        self.cluster().map_or(Ok(()), Cluster::still_up)
     }
 
     /// Stops both: in good order when their data is kept, at once when it goes away anyway.
     pub async fn stop(mut self) {
-        if let (Some(kafka), false) = (&mut self.kafka, self.home.is_temporary()) {
-            kafka.stop().await;
+        let kept = !self.home.is_temporary();
+        if let (Some(cluster), true) = (self.cluster(), kept) {
+            cluster.stop().await;
         }
         self.postgres.stop().await;
     }
+}
+
+/// What answers the Kafka protocol.
+#[derive(Debug)]
+enum Broker {
+    Apache(Cluster),
+    InProcess(InProcessKafka),
+    External(String),
+}
+
+impl Broker {
+    fn bootstrap_servers(&self) -> String {
+        match self {
+            Self::Apache(cluster) => cluster.bootstrap_servers(),
+            Self::InProcess(kafka) => kafka.bootstrap_servers().to_owned(),
+            Self::External(servers) => servers.clone(),
+        }
+    }
+}
+
+async fn start_kafka(
+    options: &ServicesOptions,
+    home: &Home,
+    tell: &impl Fn(&str),
+) -> Result<Broker, Failure> {
+    let brokers = match &options.kafka {
+        KafkaChoice::External(servers) => return Ok(Broker::External(servers.clone())),
+        KafkaChoice::InProcess => {
+            tell("Kafka is a stand-in inside this process: nothing tried on it is proved on Kafka");
+            let kafka = InProcessKafka::start().map_err(std::io::Error::other);
+            return kafka.map(Broker::InProcess).map_err(Failure::io("start the in-process broker"));
+        }
+        KafkaChoice::Real(brokers) => *brokers,
+    };
+    let kafka = artifacts::obtain(tell).await?;
+    tell(&format!("Starting Apache Kafka {}", artifacts::VERSION));
+    let first_port = (options.ports == Ports::Usual).then_some(KAFKA_PORT);
+    let layout = ClusterOptions { brokers, first_port, durability: options.durability };
+    Cluster::start(&kafka, home.path(), &layout).await.map(Broker::Apache)
 }

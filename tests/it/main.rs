@@ -11,3 +11,4 @@ mod broker;
 mod dev;
 mod postgres;
 mod proxy;
+mod stand_in;
