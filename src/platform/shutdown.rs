@@ -99,4 +99,13 @@ mod tests {
         shutdown.wait().await;
         assert!(shutdown.is_asked());
     }
+
+    #[tokio::test]
+    async fn the_first_sigterm_asks_and_does_not_end_the_process() {
+        let shutdown = Shutdown::on_signals().unwrap();
+        assert!(!shutdown.is_asked());
+        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM).unwrap();
+        shutdown.wait().await;
+        assert!(shutdown.is_asked());
+    }
 }

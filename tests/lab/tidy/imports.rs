@@ -20,6 +20,8 @@ const STAGES: &[(&str, &[&str])] = &[
     ("publisher", &["domain", "platform", "schedule", "bucket"]),
     ("reconcile", &["domain", "platform", "schedule", "gateway"]),
     ("operations", &["domain", "platform", "schedule"]),
+    // A client of our own API, for commands and `dev`: it sees what any client sees.
+    ("client", &["platform"]),
     // The oracle must not agree with the product by sharing its code.
     ("sandbox", &["platform"]),
 ];
@@ -31,7 +33,7 @@ const ROOTS: &[&str] = &["roles", "cli", "dev", "main", "lib"];
 const DRIVERS: &[(&str, &[&str])] = &[
     ("sqlx", &["src/schedule/"]),
     ("rdkafka", &["src/bucket/"]),
-    ("reqwest", &["src/gateway/", "src/publisher/webhooks", "src/cli/", "src/intake/token"]),
+    ("reqwest", &["src/gateway/", "src/publisher/webhooks", "src/client.rs", "src/intake/token"]),
     ("axum", &["src/intake/", "src/sandbox/", "src/platform/health.rs", "src/operations/dashboard"]),
     ("backoff", &["src/platform/reconnect.rs"]),
     ("metrics_exporter_prometheus", &["src/platform/metrics/"]),
