@@ -179,6 +179,11 @@ pub fn main() -> ExitCode {
     };
     // `dev` prints its own failures and chooses its own exit code.
     if let Command::Dev(args) = cli.command {
+        // Ignored without a word, a setting would look obeyed.
+        if cli.settings.config.is_some() || !cli.settings.sets.is_empty() {
+            eprintln!("punctual: dev takes no --config and no --set in this version");
+            return Exit::Usage.into();
+        }
         return runtime.block_on(dev::run(args));
     }
     match runtime.block_on(run(cli)) {

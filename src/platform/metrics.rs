@@ -118,11 +118,16 @@ metrics! {
     // Worker.
     Counter CLAIMS = "claims_total", Count, "Answers to claims.",
         [result: Closed(&[
-            "claimed", "claimed_late", "not_due", "contended", "quarantined", "cancelled", "final", "parked",
-            "held_by_another", "stale", "no_such_payment", "other_gateway",
+            "claimed", "claimed_late", "not_due", "contended", "quarantined", "cancelled", "completed", "final",
+            "parked", "held", "stale", "no_such_payment", "ahead_of_row", "other_gateway",
         ])], &[];
     Counter FENCED_WRITES = "fenced_writes_total", Count,
         "Outcomes that came after another claim; kept as evidence, not written to the status.", [], &[];
+    Counter SETTLES_ABANDONED = "settles_abandoned_total", Count,
+        "Outcomes that could not be written while their lease lasted; the payment becomes UNKNOWN and is asked for.",
+        [], &[];
+    Counter CLOCKS_APART = "clocks_apart_total", Count,
+        "Samples in which host and database clock were too far apart, so that claiming stopped.", [], &[];
     Counter ATTEMPTS = "attempts_total", Count, "Attempts by what came of them.",
         [gateway: Configured, verdict: Closed(&[
             "charged", "declined", "not_sent", "in_progress", "pending_at_gateway", "unknown",

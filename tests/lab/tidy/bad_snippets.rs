@@ -140,12 +140,14 @@ fn a_driver_away_from_its_edge_is_found() {
         ("src/platform/metrics.rs", "use axum::Router;"),
         ("src/worker/mod.rs", "let pause = backoff::ExponentialBackoff::default();"),
         ("src/worker/mod.rs", "let id: u128 = rand::random();"),
+        ("src/worker/mod.rs", "metrics::counter!(\"x\").increment(1);"),
     ] {
         assert_eq!(drivers(path, &Code::of(bad)).len(), 1, "{path}: {bad}");
     }
     for (path, good) in [
         ("src/schedule/claim.rs", "use sqlx::PgPool;"),
         ("src/platform/health.rs", "use axum::Router;"),
+        ("src/worker/mod.rs", "use crate::platform::metrics; metrics::CLAIMS.add(1, [a]); counter != 2;"),
         ("src/worker/step.rs", "let axum = 1; // axum::Router"),
         ("src/platform/reconnect.rs", "use backoff::backoff::Backoff;"),
     ] {
