@@ -6,6 +6,7 @@
 //! absorbs the same lines and therefore remembers the same things.
 
 use super::behaviour::{Behaviour, Chain, PendingEnd};
+use super::entry::{Entry, Known, Stored};
 use super::line::{Line, Verdict};
 use super::wire::{self, ChargeBody, Heads};
 use chrono::{DateTime, Utc};
@@ -53,40 +54,6 @@ pub(super) enum Refused {
     Malformed(wire::Malformed),
 }
 
-/// What one executed call left under a key.
-#[derive(Debug)]
-pub(super) struct Entry {
-    pub(super) seq: u64,
-    pub(super) payment_id: Box<str>,
-    pub(super) amount_said: i64,
-    pub(super) currency_said: Box<str>,
-    what: What,
-    shown: Shown,
-}
-
-#[derive(Debug)]
-enum What {
-    Charged,
-    Pending { decides_at: DateTime<Utc>, end: PendingEnd },
-    Declined(Box<str>),
-}
-
-#[derive(Debug)]
-enum Shown {
-    Always,
-    From(DateTime<Utc>),
-    Never,
-}
-
-/// What is known of an entry at one instant.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Known {
-    Charged,
-    Pending,
-    InProgress,
-    Declined(String),
-}
-
 #[derive(Debug)]
 struct Key {
     first_at: DateTime<Utc>,
@@ -94,17 +61,6 @@ struct Key {
     entries: Vec<Entry>,
     stored: Stored,
     in_flight: Option<u64>,
-}
-
-/// What a further request under the key gets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stored {
-    /// It executes.
-    Nothing,
-    /// The last entry again.
-    Entry,
-    /// The 500 again.
-    ServerError,
 }
 
 #[derive(Debug, Default)]
@@ -202,12 +158,7 @@ impl Book {
     /// What a look-up shows of a key: every entry visible now, oldest first.
     pub(super) fn look_up(&self, now: DateTime<Utc>, key: &str) -> Vec<Value> {
         let Some(known) = self.keys.get(key) else { return Vec::new() };
-        let visible = |entry: &&Entry| match entry.shown {
-            Shown::Always => true,
-            Shown::From(at) => now >= at,
-            Shown::Never => false,
-        };
-        let entries = known.entries.iter().filter(visible);
+        let entries = known.entries.iter().filter(|entry| entry.is_shown(now));
         entries
             .map(|entry| {
                 let flying = known.in_flight == Some(entry.seq);
@@ -445,58 +396,6 @@ impl Judged {
 fn server_error(replayed: bool) -> Reply {
     let body = wire::error("server_error", "internal", None);
     Reply::Json { status: 500, body, retry_after_s: None, replayed }
-}
-
-impl Entry {
-    /// What an executed line leaves under its key; `None` if nothing.
-    fn of(line: &Line, link: &Behaviour, body: ChargeBody) -> Option<Self> {
-        let what = match (line.verdict, link) {
-            (Verdict::Charged, _) => What::Charged,
-            (Verdict::Pending, Behaviour::Pending { after, end }) => {
-                What::Pending { decides_at: line.at + *after, end: *end }
-            }
-            (Verdict::Declined, Behaviour::Decline(code)) => What::Declined(code.as_str().into()),
-            _ => return None,
-        };
-        let shown = match link {
-            Behaviour::LookupLag(length) => Shown::From(line.at + *length),
-            Behaviour::LookupNever => Shown::Never,
-            _ => Shown::Always,
-        };
-        let amount_said = body.amount + i64::from(*link == Behaviour::WrongAmount);
-        let currency_said = match (link, body.currency.as_str()) {
-            (Behaviour::WrongCurrency, "USD") => "EUR".into(),
-            (Behaviour::WrongCurrency, _) => "USD".into(),
-            (_, asked) => asked.into(),
-        };
-        Some(Self {
-            seq: line.seq,
-            payment_id: body.payment_id.into(),
-            amount_said,
-            currency_said,
-            what,
-            shown,
-        })
-    }
-
-    fn stored(&self, link: &Behaviour, replays_errors: bool) -> Stored {
-        match (&self.what, link) {
-            (What::Declined(_), _) if !replays_errors => Stored::Nothing,
-            (What::Charged, Behaviour::ServerErrorSticky) => Stored::ServerError,
-            (What::Charged, Behaviour::ServerErrorCharged) if replays_errors => Stored::ServerError,
-            _ => Stored::Entry,
-        }
-    }
-
-    fn known(&self, now: DateTime<Utc>) -> Known {
-        match &self.what {
-            What::Charged => Known::Charged,
-            What::Declined(code) => Known::Declined(code.to_string()),
-            What::Pending { decides_at, .. } if now < *decides_at => Known::Pending,
-            What::Pending { end: PendingEnd::Charged, .. } => Known::Charged,
-            What::Pending { end: PendingEnd::Declined, .. } => Known::Declined("processing_error".into()),
-        }
-    }
 }
 
 #[cfg(test)]

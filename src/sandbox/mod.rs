@@ -24,6 +24,7 @@
 mod behaviour;
 mod book;
 mod connection;
+mod entry;
 mod ledger;
 mod line;
 mod routes;

@@ -110,13 +110,15 @@ async fn execute(
         (ruling, durable)
     };
     let Ruling { reply, slow, in_flight, .. } = ruling;
-    durable.await.ok()?;
     let wait = match reply {
         Reply::Json { .. } | Reply::Garbage => shared.latency + slow,
         Reply::Hold | Reply::Reset => Duration::ZERO,
     };
-    if !wait.is_zero() {
-        shared.clock.sleep(wait).await;
+    // Started before the fsync is awaited, so that the latency includes it.
+    let pause = (!wait.is_zero()).then(|| shared.clock.sleep(wait));
+    durable.await.ok()?;
+    if let Some(pause) = pause {
+        pause.await;
     }
     if let (true, Some(key)) = (in_flight, heads.key.as_deref()) {
         shared.book().land(key);

@@ -1,6 +1,6 @@
 //! What comes in and goes out, as this gateway understands it; it shares no code with its clients.
 
-use super::book::{Entry, Known};
+use super::entry::{Entry, Known};
 use axum::http::HeaderMap;
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
