@@ -1,6 +1,6 @@
 //! Servers that are not the gateway, or not quite: each way to end a call badly.
 
-use super::rig::{Rig, charge, gateway_at, hasty, open_gate, payment, unsent};
+use super::rig::{charge, gateway_at, hasty, open_gate, payment, unsent};
 use punctual::domain::verdict::{Doubt, Lookup, NotSent, Verdict};
 use punctual::gateway::Gateway;
 use punctual::platform::clock::{Clock, Host};
@@ -186,15 +186,15 @@ async fn a_connection_closed_with_the_request_unread_is_unknown() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_not_followed_even_to_a_real_gateway() {
-    let rig = Rig::start().await;
-    for status in ["301 Moved Permanently", "302 Found", "307 Temporary Redirect", "308 Permanent Redirect"] {
-        let to = format!("location: {}/charges\r\n", rig.url());
+async fn a_redirect_is_not_followed() {
+    let target = Wild::answering(http("200 OK", "", &good_answer())).await;
+    for status in ["301 Moved Permanently", "302 Found", "303 See Other", "307 Temporary Redirect"] {
+        let to = format!("location: http://{}/charges\r\n", target.address);
         let server = Wild::answering(http(status, &to, "")).await;
         assert_eq!(server.verdict().await, Verdict::Unknown(Doubt::NotTheGateway), "{status}");
+        assert!(matches!(server.lookup().await, Lookup::Unavailable { .. }), "{status}");
     }
-    assert_eq!(rig.ledger().await.len(), 0);
-    rig.stop().await;
+    assert_eq!(target.connections.load(Ordering::SeqCst), 0);
 }
 
 /// Sends `text` one byte at a time, slower than the whole call may take.
