@@ -44,7 +44,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::fmt;
 
-/// The version of the request format (rule R4): grows with any change to the bytes of [`Body`].
+/// The version of the request format (rule R4): grows with any change to the bytes of the body.
 pub const RENDERER: i16 = 1;
 
 /// Longest answer read, in bytes.
