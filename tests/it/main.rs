@@ -9,6 +9,8 @@ mod support;
 
 mod broker;
 mod dev;
+#[cfg(feature = "faults")]
+mod gateway;
 mod postgres;
 mod proxy;
 mod stand_in;
