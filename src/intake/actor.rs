@@ -173,7 +173,7 @@ mod tests {
             let values: Vec<&str> = values.iter().map(String::as_str).collect();
             let problem = bearer(&headers(&values)).unwrap_err();
             assert_eq!(problem.code, Code::Unauthenticated, "{values:?}");
-            assert!(problem.www_authenticate.unwrap().starts_with("Bearer realm="));
+            assert!(problem.www_authenticate.as_ref().unwrap().starts_with("Bearer realm="));
         }
     }
 
@@ -190,7 +190,7 @@ mod tests {
         {
             let problem = permit(Some(record(&[held], None)), needed, now).unwrap_err();
             assert_eq!(problem.code, Code::MissingScope);
-            assert!(problem.www_authenticate.unwrap().contains(needed.as_str()));
+            assert!(problem.www_authenticate.as_ref().unwrap().contains(needed.as_str()));
         }
         let expired = permit(Some(record(&["payments:read"], Some(now))), Scope::Read, now).unwrap_err();
         let unknown = permit(None, Scope::Read, now).unwrap_err();

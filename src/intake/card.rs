@@ -71,7 +71,7 @@ fn luhn(digits: impl DoubleEndedIterator<Item = u8>) -> bool {
             (_, digit) => digit * 2 - 9,
         })
         .sum();
-    sum % 10 == 0
+    sum.is_multiple_of(10)
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ mod answer_tests;
 mod request_tests;
 
 pub use key::{ApiKey, KeyMode, NotAKey};
-pub use problem::{Code, FieldError, Problem, Retryable};
+pub use problem::{Code, FieldError, Parts, Problem, Retryable};
 pub use rules::Terms;
 pub use serve::{CannotListen, Limits, listen, serve};
 pub use wire::CREATION_RENDERING;

@@ -130,9 +130,13 @@ fn code_text<S: serde::Serializer>(code: &Code, to: S) -> Result<S::Ok, S::Error
     to.serialize_str(code.as_str())
 }
 
-/// One refusal.
+/// One refusal. Boxed, since it is the `Err` of nearly everything here and rare.
 #[derive(Debug, Clone)]
-pub struct Problem {
+pub struct Problem(Box<Parts>);
+
+/// What a refusal says.
+#[derive(Debug, Clone)]
+pub struct Parts {
     /// Which.
     pub code: Code,
     /// For people; `None`: the code's own sentence.
@@ -149,6 +153,19 @@ pub struct Problem {
     pub retry_after_s: Option<u32>,
     /// The header that tells how to authenticate.
     pub www_authenticate: Option<String>,
+}
+
+impl std::ops::Deref for Problem {
+    type Target = Parts;
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Problem {
+    fn deref_mut(&mut self) -> &mut Parts {
+        &mut self.0
+    }
 }
 
 /// The written form; the order of its fields is the order on the wire.
@@ -179,7 +196,7 @@ impl Problem {
     /// A refusal with nothing but its code.
     #[must_use]
     pub fn new(code: Code) -> Self {
-        Self {
+        Self(Box::new(Parts {
             code,
             detail: None,
             errors: Vec::new(),
@@ -188,7 +205,7 @@ impl Problem {
             failing: None,
             retry_after_s: None,
             www_authenticate: None,
-        }
+        }))
     }
 
     /// A refusal of one field's shape.
@@ -196,34 +213,38 @@ impl Problem {
     pub fn at(code: Code, pointer: impl Into<String>, detail: impl Into<Cow<'static, str>>) -> Self {
         let detail = detail.into();
         let error = FieldError { pointer: pointer.into(), code, detail: detail.clone() };
-        Self { detail: Some(detail), errors: vec![error], ..Self::new(code) }
+        let mut problem = Self::new(code).detail(detail);
+        problem.errors = vec![error];
+        problem
     }
 
     /// A refusal by rules, all at once; the first one gives the code. `None` for an empty list.
     #[must_use]
     pub fn rules(errors: Vec<FieldError>) -> Option<Self> {
         let first = errors.first()?;
-        Some(Self { errors: errors.clone(), detail: Some(first.detail.clone()), ..Self::new(first.code) })
+        let mut problem = Self::new(first.code).detail(first.detail.clone());
+        problem.errors = errors;
+        Some(problem)
     }
 
     /// With a sentence of its own.
     #[must_use]
     pub fn detail(mut self, detail: impl Into<Cow<'static, str>>) -> Self {
-        self.detail = Some(detail.into());
+        self.0.detail = Some(detail.into());
         self
     }
 
     /// About this payment, in this state where the state matters.
     #[must_use]
     pub fn about(mut self, payment: PaymentId, status: Option<Status>) -> Self {
-        self.payment = Some((payment, status));
+        self.0.payment = Some((payment, status));
         self
     }
 
     /// With `Retry-After` in whole seconds.
     #[must_use]
     pub fn retry_after(mut self, seconds: u32) -> Self {
-        self.retry_after_s = Some(seconds);
+        self.0.retry_after_s = Some(seconds);
         self
     }
 
