@@ -23,7 +23,6 @@ mod card;
 mod create;
 mod envelope;
 mod headers;
-mod health;
 mod instant;
 mod key;
 mod limits;
@@ -96,8 +95,9 @@ impl Intake {
         }
     }
 
-    /// Every route, each answer wrapped.
-    pub fn router(self) -> Router {
+    /// Every route, each answer wrapped; `beside` is what else this process serves, such as health
+    /// and metrics, without API keys.
+    pub fn router(self, beside: Router) -> Router {
         let envelope = envelope::Envelope {
             clock: self.clock.clone(),
             dice: self.dice.clone(),
@@ -107,11 +107,10 @@ impl Intake {
             .route("/v1/scheduled-payments", post(create::post))
             .route("/v1/scheduled-payments/{id}", get(read::get).delete(cancel::delete))
             .route("/problems/{code}", get(problem::page))
-            .route("/livez", get(health::live))
-            .route("/readyz", get(health::ready))
+            .with_state(self)
+            .merge(beside)
             .fallback(|| async { Problem::new(Code::RouteNotFound) })
             .method_not_allowed_fallback(|| async { Problem::new(Code::MethodNotAllowed) })
-            .with_state(self)
             .layer(axum::middleware::from_fn_with_state(envelope, envelope::wrap))
     }
 

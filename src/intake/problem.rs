@@ -111,7 +111,6 @@ codes! {
     DatabaseUnavailable = "database_unavailable", 503, Yes, "The schedule cannot be reached", "Repeat the request with the same key after Retry-After: it can create one payment only.";
     ScheduleNotReady = "schedule_not_ready", 503, Yes, "The due day is not prepared yet", "There is no room for this due day yet. Repeat the request with the same key after Retry-After.";
     RequestTimedOut = "request_timed_out", 503, Yes, "The request took too long", "It may still succeed. Repeat it with the same key to learn its outcome.";
-    NotReady = "not_ready", 503, Yes, "Not ready to serve", "failing names the dependencies that cannot be reached.";
 }
 
 /// One broken rule, at one place of the request.
@@ -147,8 +146,6 @@ pub struct Parts {
     pub payment: Option<(PaymentId, Option<Status>)>,
     /// JSON pointers that differ from the first request under this key.
     pub differs: Option<Vec<String>>,
-    /// The dependencies that cannot be reached.
-    pub failing: Option<Vec<&'static str>>,
     /// Whole seconds, for 503.
     pub retry_after_s: Option<u32>,
     /// The header that tells how to authenticate.
@@ -188,8 +185,6 @@ struct Written<'a> {
     payment_status: Option<Status>,
     #[serde(skip_serializing_if = "Option::is_none")]
     differs: Option<&'a [String]>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    failing: Option<&'a [&'static str]>,
 }
 
 impl Problem {
@@ -202,7 +197,6 @@ impl Problem {
             errors: Vec::new(),
             payment: None,
             differs: None,
-            failing: None,
             retry_after_s: None,
             www_authenticate: None,
         }))
@@ -264,7 +258,6 @@ impl Problem {
             payment_id: self.payment.map(|(id, _)| id),
             payment_status: self.payment.and_then(|(_, status)| status),
             differs: self.differs.as_deref(),
-            failing: self.failing.as_deref(),
         };
         // Texts, numbers and lists only: serde_json fails on none of them.
         serde_json::to_vec(&written).unwrap_or_default()

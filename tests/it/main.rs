@@ -5,6 +5,7 @@ mod support;
 
 mod broker;
 mod dev;
+mod intake;
 mod postgres;
 mod proxy;
 mod stand_in;
