@@ -14,7 +14,7 @@
 //! **If this dies here** (between spawn and the pid file of the service): the leash does the work.
 
 use super::failure::Failure;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io;
@@ -191,9 +191,20 @@ impl Drop for Child {
     }
 }
 
+/// The process group of a tool that has not been waited for.
+struct Group(Option<Pid>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(leader) = self.0 {
+            let _ended = kill_process_group(leader, Signal::KILL);
+        }
+    }
+}
+
 /// Runs a tool to its end, as `user`, and gives its output.
 ///
-/// It is killed when the future is dropped.
+/// It and what it started are killed when the future is dropped. It has no leash: it is short.
 ///
 /// # Errors
 /// [`Failure::Io`] when it cannot be run, [`Failure::Refused`] when it fails.
@@ -210,11 +221,14 @@ pub(crate) async fn run_tool(
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut command = tokio::process::Command::from(command);
     let mut process = command.kill_on_drop(true).spawn().map_err(Failure::io(format!("run {program}")))?;
+    let mut group = Group(process.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw));
     if let Some(mut pipe) = process.stdin.take() {
         // A tool that ends without reading its input says why in its output.
         let _ended = pipe.write_all(stdin).await;
     }
     let output = process.wait_with_output().await.map_err(Failure::io(format!("run {program}")))?;
+    // Waited for: the number may be given to a stranger from now on.
+    group.0 = None;
     let out = String::from_utf8_lossy(&output.stdout).into_owned();
     if output.status.success() {
         return Ok(out);

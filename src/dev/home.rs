@@ -12,8 +12,10 @@ use super::failure::Failure;
 use super::{kafka, postgres};
 use rustix::process::geteuid;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tempfile::TempDir;
 
 const PREFIX: &str = "punctual-dev-";
@@ -24,7 +26,7 @@ const LOCK: &str = "owner.lock";
 pub struct Home {
     path: PathBuf,
     _lock: File,
-    /// Removes the folder when dropped.
+    /// Gone with us.
     temporary: Option<TempDir>,
 }
 
@@ -66,6 +68,22 @@ impl Home {
     #[must_use]
     pub fn is_temporary(&self) -> bool {
         self.temporary.is_some()
+    }
+}
+
+impl Drop for Home {
+    /// Tries for two seconds: a tool that was just killed may still be writing.
+    fn drop(&mut self) {
+        let Some(folder) = self.temporary.take().map(TempDir::keep) else { return };
+        for _ in 0..100 {
+            match std::fs::remove_dir_all(&folder) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    std::thread::sleep(Duration::from_millis(20))
+                }
+                _ => return,
+            }
+        }
+        // Left for the next `punctual dev`.
     }
 }
 

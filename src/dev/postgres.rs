@@ -26,6 +26,8 @@ use std::time::{Duration, Instant};
 
 /// The role and the database that a new cluster has.
 const NAME: &str = "punctual";
+/// The oldest major version that the schema works on.
+const OLDEST: u32 = 15;
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// A killed server's own children may hold its shared memory for a moment.
 const RESTART_WITHIN: Duration = Duration::from_secs(15);
@@ -116,6 +118,7 @@ impl Postgres {
 
     async fn create(&self) -> Result<(), Failure> {
         make_folder(&self.folder, self.user)?;
+        self.check_passage().await?;
         let data = self.folder.join("data");
         let mut initdb = self.tool("initdb");
         initdb.args(["--username", NAME, "--auth", "trust", "--encoding", "UTF8", "--locale", "C"]);
@@ -126,6 +129,19 @@ impl Postgres {
         single.args(["--single", "-F", "-D"]).arg(&data).arg("postgres");
         run_tool(single, self.user, format!("CREATE DATABASE {NAME}\n").as_bytes()).await?;
         Ok(())
+    }
+
+    /// A home folder of mode 0700, for one, keeps the server's user out of everything below it.
+    async fn check_passage(&self) -> Result<(), Failure> {
+        let mut enter = Command::new("/bin/sh");
+        enter.args(["-c", "cd \"$0\""]).arg(&self.folder).current_dir("/");
+        run_tool(enter, self.user, b"").await.map(drop).map_err(|_| Failure::Io {
+            doing: format!(
+                "let the system user of Postgres pass through every folder of {}; choose another --data-dir",
+                self.folder.display()
+            ),
+            source: io::ErrorKind::PermissionDenied.into(),
+        })
     }
 
     fn tool(&self, name: &str) -> Command {
@@ -286,7 +302,8 @@ fn find_binaries(wanted: Option<&str>) -> Result<PathBuf, Failure> {
             let name = entry.file_name().to_string_lossy().into_owned();
             let version =
                 name.strip_prefix(prefix).filter(|version| wanted.is_none_or(|wanted| wanted == *version));
-            if let Some(version) = version.and_then(|version| version.parse::<u32>().ok()) {
+            let version = version.and_then(|version| version.parse::<u32>().ok());
+            if let Some(version) = version.filter(|version| *version >= OLDEST) {
                 versioned.push((version, entry.path().join("bin")));
             }
         }

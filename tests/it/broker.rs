@@ -22,7 +22,11 @@ async fn what_is_produced_is_consumed_unchanged_and_in_order() {
     let made = admin.create_topics(&[new], &AdminOptions::new()).await.expect("an answer");
     assert_eq!(made, [Ok(topic.clone())]);
 
-    let producer: FutureProducer = client().set("enable.idempotence", "true").create().expect("settings");
+    let producer: FutureProducer = client()
+        .set("enable.idempotence", "true")
+        .set("message.timeout.ms", "20000")
+        .create()
+        .expect("settings");
     let payloads: Vec<String> = (0..100).map(|number| format!("notice {number}")).collect();
     let reports = payloads.iter().map(|payload| {
         let record = FutureRecord::to(&topic).key("one").payload(payload);
