@@ -11,6 +11,7 @@ use super::rules::{Allowed, Request};
 use super::wire::{self, Draft};
 use super::{Intake, headers, json, limits};
 use crate::domain::ids::{ActorId, PaymentId};
+use crate::domain::intent;
 use crate::schedule::{CreateAnswer, NewPayment, PaymentView};
 use axum::extract::State;
 use axum::http::header::{HeaderValue, LOCATION};
@@ -29,7 +30,7 @@ pub(super) async fn post(
     let body = limits::read(body).await?;
 
     let request = Request::with_defaults(Draft::read(&body)?, &actor, &intake.terms)?;
-    let digests = canonical::digests(intake.schedule.installation_secret(), actor.id, &key, &request);
+    let digests = canonical::digests(intake.schedule.installation_secret(), actor.id, &request);
     let schedule = intake.schedule.clone();
     let answer = match request.judge(&intake.terms, intake.clock.wall()) {
         Ok(allowed) => {
@@ -58,9 +59,9 @@ fn new_payment(
     digests: Digests,
     traceparent: Option<String>,
 ) -> Result<NewPayment, Problem> {
-    let intent = canonical::intent(secret, actor, &idempotency_key);
+    let bits = intent::intent(secret, actor, &idempotency_key);
     // The rules allow nothing before 1970, and the horizon ends long before 48 bits of milliseconds.
-    let id = PaymentId::new(request.due_at, intent)
+    let id = PaymentId::new(request.due_at, bits)
         .map_err(|_| Problem::at(Code::InvalidTime, "/dueAt", "The time is out of range."))?;
     Ok(NewPayment {
         id,
@@ -77,7 +78,7 @@ fn new_payment(
         description: request.description,
         metadata: request.metadata,
         retry: allowed.retry,
-        lane: canonical::lane(actor),
+        lane: intent::lane(actor),
         traceparent,
     })
 }

@@ -1,6 +1,6 @@
 //! Every row of the interface's table, from bytes to verdict, without a database.
 
-use super::canonical::{Digests, digests, intent, lane};
+use super::canonical::{Digests, digests};
 use super::problem::{Code, Problem};
 use super::rules::{Request, Terms};
 use super::wire::Draft;
@@ -427,8 +427,8 @@ fn only_refusals_that_time_or_settings_cause_may_hide_an_earlier_success() {
     assert!(!request(&both.to_string()).unwrap().judge(&terms(), now()).unwrap_err().only_now());
 }
 
-fn digested(body: &str, actor: u128, key: &str, secret: u8) -> Digests {
-    digests(&[secret; 32], ActorId(Uuid::from_u128(actor)), key, &request(body).unwrap())
+fn digested(body: &str, actor: u128, secret: u8) -> Digests {
+    digests(&[secret; 32], ActorId(Uuid::from_u128(actor)), &request(body).unwrap())
 }
 
 #[test]
@@ -441,16 +441,16 @@ fn spacing_order_and_explicit_defaults_do_not_make_another_request() {
             "metadata":{},"retry":{"maxSends":6,"onSoftDecline":"retry","onExhausted":"park"}}"#,
     ];
     for body in same {
-        assert_eq!(digested(body, 7, "k", 1), digested(same[0], 7, "k", 1), "{body}");
+        assert_eq!(digested(body, 7, 1), digested(same[0], 7, 1), "{body}");
     }
     let ab = with("metadata", json!({"a": "1", "b": "2"})).to_string();
     let ba = good().to_string().replacen('{', r#"{"metadata":{"b":"2","a":"1"},"#, 1);
-    assert_eq!(digested(&ab, 7, "k", 1), digested(&ba, 7, "k", 1));
+    assert_eq!(digested(&ab, 7, 1), digested(&ba, 7, 1));
 }
 
 #[test]
 fn each_changed_field_is_named_and_changes_the_whole() {
-    let first = digested(&good().to_string(), 7, "k", 1);
+    let first = digested(&good().to_string(), 7, 1);
     for (field, value, pointer) in [
         ("payee", json!("acct_2"), "/payee"),
         ("amount", json!(1051), "/amount"),
@@ -465,7 +465,7 @@ fn each_changed_field_is_named_and_changes_the_whole() {
         ("retry", json!({"onSoftDecline": "fail"}), "/retry/onSoftDecline"),
         ("retry", json!({"onExhausted": "fail"}), "/retry/onExhausted"),
     ] {
-        let other = digested(&with(field, value).to_string(), 7, "k", 1);
+        let other = digested(&with(field, value).to_string(), 7, 1);
         assert_ne!(other.request_hash, first.request_hash, "{field}");
         let pointers = first.fields.keys().chain(other.fields.keys());
         let mut differs: Vec<_> =
@@ -479,26 +479,16 @@ fn each_changed_field_is_named_and_changes_the_whole() {
 fn no_two_lists_of_pairs_run_together() {
     let one = with("metadata", json!({"a": "bc"})).to_string();
     let two = with("metadata", json!({"ab": "c"})).to_string();
-    assert_ne!(digested(&one, 7, "k", 1).request_hash, digested(&two, 7, "k", 1).request_hash);
+    assert_ne!(digested(&one, 7, 1).request_hash, digested(&two, 7, 1).request_hash);
 }
 
 #[test]
-fn digests_tell_nothing_without_the_secret_and_nothing_across_keys() {
+fn digests_tell_nothing_without_the_secret_and_nothing_across_actors() {
     let body = good().to_string();
-    let first = digested(&body, 7, "k", 1);
-    for other in [digested(&body, 7, "k2", 1), digested(&body, 8, "k", 1), digested(&body, 7, "k", 2)] {
+    let first = digested(&body, 7, 1);
+    for other in [digested(&body, 8, 1), digested(&body, 7, 2)] {
         assert!(first.fields.iter().all(|(pointer, digest)| other.fields[pointer] != *digest));
     }
-    assert_ne!(first.request_hash, digested(&body, 7, "k", 2).request_hash);
+    assert_ne!(first.request_hash, digested(&body, 7, 2).request_hash);
     assert!(first.fields.values().all(|digest| digest.len() == 32));
-}
-
-#[test]
-fn the_same_intent_has_the_same_id_bits_and_no_other_has() {
-    let actor = ActorId(Uuid::from_u128(7));
-    assert_eq!(intent(&[1; 32], actor, "k"), intent(&[1; 32], actor, "k"));
-    assert_ne!(intent(&[1; 32], actor, "k"), intent(&[1; 32], actor, "K"));
-    assert_ne!(intent(&[1; 32], actor, "k"), intent(&[2; 32], actor, "k"));
-    assert_ne!(intent(&[1; 32], actor, "k"), intent(&[1; 32], ActorId(Uuid::from_u128(8)), "k"));
-    assert!((0..1024).contains(&lane(actor)));
 }
