@@ -36,6 +36,8 @@ mod wire;
 #[cfg(test)]
 mod answer_tests;
 #[cfg(test)]
+mod chaos_tests;
+#[cfg(test)]
 mod request_tests;
 
 pub use key::{ApiKey, KeyMode, NotAKey};

@@ -140,7 +140,7 @@ impl Request {
         let currency = found.currency(&self.currency, self.due_at);
         found.times(self, terms, now);
         let gateway = terms.gateways.iter().find(|gateway| gateway.0 == self.gateway).cloned();
-        found.expect(
+        found.require(
             gateway.is_some(),
             "/gateway",
             Code::UnknownGateway,
@@ -197,7 +197,7 @@ impl Characters {
 struct Findings(Vec<FieldError>);
 
 impl Findings {
-    fn expect(&mut self, holds: bool, pointer: &str, code: Code, detail: &'static str) {
+    fn require(&mut self, holds: bool, pointer: &str, code: Code, detail: &'static str) {
         if !holds {
             self.0.push(FieldError { pointer: pointer.to_owned(), code, detail: detail.into() });
         }
@@ -210,9 +210,9 @@ impl Findings {
             self.0.push(FieldError { pointer: pointer.to_owned(), code: Code::TooLong, detail });
         }
         let allowed = text.chars().all(|character| characters.allow(character));
-        self.expect(allowed, pointer, Code::InvalidCharacter, Code::InvalidCharacter.doc());
+        self.require(allowed, pointer, Code::InvalidCharacter, Code::InvalidCharacter.doc());
         let card = holds_card_number(text);
-        self.expect(
+        self.require(
             !card,
             pointer,
             Code::RawCardNumber,
@@ -222,14 +222,14 @@ impl Findings {
 
     fn texts(&mut self, request: &Request) {
         let payee = request.payee.expose_secret();
-        self.expect(!payee.trim().is_empty(), "/payee", Code::Empty, "payee has at least one character.");
+        self.require(!payee.trim().is_empty(), "/payee", Code::Empty, "payee has at least one character.");
         self.text("/payee", payee, 255, Characters::PrintableAscii);
     }
 
     fn amount(&mut self, amount: i64, most: i64) -> Option<Minor> {
         let minor = Minor::new(amount);
-        self.expect(minor.is_some(), "/amount", Code::AmountNotPositive, "amount is at least 1 minor unit.");
-        self.expect(
+        self.require(minor.is_some(), "/amount", Code::AmountNotPositive, "amount is at least 1 minor unit.");
+        self.require(
             amount <= most,
             "/amount",
             Code::AmountAboveLimit,
@@ -242,7 +242,7 @@ impl Findings {
         let _ = due_at;
         let currency = Currency::from_code(code);
         let detail = "Not an upper-case ISO 4217 code in use on the due day.";
-        self.expect(currency.is_some(), "/currency", Code::UnsupportedCurrency, detail);
+        self.require(currency.is_some(), "/currency", Code::UnsupportedCurrency, detail);
         currency
     }
 
@@ -254,8 +254,8 @@ impl Findings {
         let latest = now.checked_add_signed(horizon).unwrap_or(DateTime::<Utc>::MAX_UTC);
         // The id carries milliseconds since 1970, so nothing older can be named whatever the grace.
         let future = request.due_at > earliest && request.due_at >= DateTime::UNIX_EPOCH;
-        self.expect(future, "/dueAt", Code::DueInPast, "dueAt has passed.");
-        self.expect(
+        self.require(future, "/dueAt", Code::DueInPast, "dueAt has passed.");
+        self.require(
             request.due_at <= latest,
             "/dueAt",
             Code::DueBeyondHorizon,
@@ -263,22 +263,27 @@ impl Findings {
         );
         let ordered = request.execute_before.is_none_or(|deadline| deadline > request.due_at);
         let detail = "executeBefore is not later than dueAt.";
-        self.expect(ordered, "/executeBefore", Code::ExecuteBeforeNotAfterDue, detail);
+        self.require(ordered, "/executeBefore", Code::ExecuteBeforeNotAfterDue, detail);
     }
 
     fn free_texts(&mut self, request: &Request) {
         if let Some(id) = &request.external_id {
-            self.expect(!id.is_empty(), "/externalId", Code::Empty, "externalId has at least one character.");
+            self.require(
+                !id.is_empty(),
+                "/externalId",
+                Code::Empty,
+                "externalId has at least one character.",
+            );
             self.text("/externalId", id, 180, Characters::OneLine);
         }
         if let Some(description) = &request.description {
             self.text("/description", description, 500, Characters::Lines);
         }
         let few = request.metadata.len() <= 50;
-        self.expect(few, "/metadata", Code::TooManyPairs, "metadata has at most 50 pairs.");
+        self.require(few, "/metadata", Code::TooManyPairs, "metadata has at most 50 pairs.");
         for (name, value) in &request.metadata {
             let pointer = super::node::pointer("/metadata", name);
-            self.expect(
+            self.require(
                 !name.is_empty(),
                 &pointer,
                 Code::Empty,
@@ -291,17 +296,17 @@ impl Findings {
 
     fn retry(&mut self, request: &Request) -> Option<RetryPolicy> {
         let max_sends = i16::try_from(request.max_sends).ok().filter(|sends| (1..=6).contains(sends));
-        self.expect(max_sends.is_some(), "/retry/maxSends", Code::OutOfRange, "maxSends is 1 to 6.");
+        self.require(max_sends.is_some(), "/retry/maxSends", Code::OutOfRange, "maxSends is 1 to 6.");
         let on_soft_decline = [OnSoftDecline::Retry, OnSoftDecline::Fail]
             .into_iter()
             .find(|choice| soft(*choice) == request.on_soft_decline);
         let detail = "onSoftDecline is retry or fail.";
-        self.expect(on_soft_decline.is_some(), "/retry/onSoftDecline", Code::UnknownChoice, detail);
+        self.require(on_soft_decline.is_some(), "/retry/onSoftDecline", Code::UnknownChoice, detail);
         let on_exhausted = [OnExhausted::Park, OnExhausted::Fail]
             .into_iter()
             .find(|choice| exhausted(*choice) == request.on_exhausted);
         let detail = "onExhausted is park or fail.";
-        self.expect(on_exhausted.is_some(), "/retry/onExhausted", Code::UnknownChoice, detail);
+        self.require(on_exhausted.is_some(), "/retry/onExhausted", Code::UnknownChoice, detail);
         Some(RetryPolicy {
             max_sends: max_sends?,
             on_soft_decline: on_soft_decline?,
