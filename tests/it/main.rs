@@ -11,6 +11,7 @@ mod broker;
 mod dev;
 #[cfg(feature = "faults")]
 mod gateway;
+mod intake;
 mod postgres;
 mod proxy;
 mod stand_in;
