@@ -12,6 +12,8 @@
 //! nothing, [`Health`] says so, and the worker's late scan carries the work.
 
 mod connect;
+mod consumer;
+mod lag;
 mod names;
 mod notice;
 mod offsets;
@@ -21,6 +23,8 @@ pub mod probe;
 pub mod topics;
 
 pub use connect::BadSettings;
+pub use consumer::{Health, Left, Ring, RingEvent, Taken};
+pub use lag::PartitionLag;
 pub use names::Names;
 pub use notice::{BadNotice, BadNoticeReason, Envelope, Read, decode, value_of};
 pub use offsets::{Completed, Offsets, Position, Proof, SharedOffsets, Watermark};
