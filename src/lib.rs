@@ -1,16 +1,15 @@
 //! Punctual pays on time, once.
 
 pub mod domain;
-
-pub mod bucket;
-pub mod gateway;
 pub mod intake;
-pub mod keeper;
-pub mod outcome;
-pub mod relay;
 pub mod schedule;
+pub mod relay;
+pub mod bucket;
 pub mod worker;
+pub mod gateway;
+pub mod outcome;
+pub mod keeper;
 
+pub mod sandbox;
 pub mod dev;
 pub mod platform;
-pub mod sandbox;

@@ -1,1 +1,4 @@
-//! TODO-STUB bucket
+//! The Kafka edge.
+
+pub mod in_process;
+pub mod probe;

@@ -3,7 +3,11 @@
 
 pub mod bucket;
 pub mod decision;
+pub mod effect;
+pub mod facts;
 pub mod guard;
+#[doc(hidden)]
+pub mod guard_cases;
 pub mod history;
 pub mod ids;
 pub mod intent;

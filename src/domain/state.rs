@@ -170,6 +170,28 @@ impl Status {
 }
 
 impl Cause {
+    /// All of them, in the order of the type.
+    pub const ALL: [Self; 12] = [
+        C::Created,
+        C::Claimed,
+        C::Cancelled,
+        C::DeadlinePassed,
+        C::Settled,
+        C::LeaseExpired,
+        C::Reconciled,
+        C::Redriven,
+        C::Resolved,
+        C::Refunded,
+        C::Repaired,
+        C::Poisoned,
+    ];
+
+    /// Reads the stored text; `None` for anything else.
+    #[must_use]
+    pub fn from_text(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|cause| cause.as_str() == text)
+    }
+
     /// The text stored in history.
     #[must_use]
     pub fn as_str(self) -> &'static str {

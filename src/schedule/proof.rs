@@ -6,6 +6,7 @@
 //! private: a charge without a claim, a second charge under one claim, and a commit before the
 //! outcome row do not compile.
 
+pub use crate::domain::guard::{Early, RefusedBecause};
 use crate::domain::ids::ClaimId;
 use crate::domain::lease::Mono;
 use crate::domain::payment::Payment;
@@ -189,40 +190,10 @@ pub enum ClaimAnswer {
     Refused(Refused),
 }
 
-/// What holds a notice that is not refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Early {
-    /// `next_attempt_at` lies ahead by the database clock.
-    NotDue,
-    /// The row looked claimable and was locked or moved twice in a row.
-    Contended,
-    /// This database's lineage is not the released one (rule R17).
-    Quarantined,
-}
-
 /// Proof that a notice was durably refused.
 #[derive(Debug)]
 pub struct Refused {
     why: RefusedBecause,
-}
-
-/// Why a notice was refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum RefusedBecause {
-    /// The row is CANCELLED.
-    Cancelled,
-    /// The row is in another final state.
-    Final(Status),
-    /// The row waits for a human.
-    Parked,
-    /// Another claim holds it, and its settle or the reaper will write the next notice.
-    HeldByAnother,
-    /// The row has moved on: a newer notice exists.
-    Stale,
-    /// No such payment (another ring's record, or lost commits: rule R17).
-    NoSuchPayment,
-    /// The notice names another gateway than the row.
-    OtherGateway,
 }
 
 impl Refused {

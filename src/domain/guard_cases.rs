@@ -1,0 +1,383 @@
+//! Guard cases as a table, run against the pure guards and, the same rows, against the SQL.
+//!
+//! All instants are at least a minute away from `now`, so that a database whose clock goes on
+//! between the making of a row and the statement gives the same answer; the exact edges are unit
+//! tests of the guards. Not part of the product's interface.
+
+use super::guard::{CancelGuard, ClaimGuard, Early, Holding, Lineage, PAUSE, RefusedBecause, SettleGuard};
+use super::ids::{ActorId, ClaimId, Epoch, Fence, GatewayName, PaymentId};
+use super::money::{Currency, Minor, Money};
+use super::notice::Notice;
+use super::payment::{Payment, RetryPolicy};
+use super::state::Status;
+use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// The claim that holds every PROCESSING row of the table.
+pub const CLAIM: ClaimId = ClaimId(Uuid::from_u128(0xC1A1));
+/// A claim that holds none.
+pub const OTHER_CLAIM: ClaimId = ClaimId(Uuid::from_u128(0xC1A2));
+
+/// One case: a row (or none), a verb, and what its guard must answer.
+#[derive(Debug, Clone)]
+pub struct Case {
+    /// A sentence; unique.
+    pub name: &'static str,
+    /// The row; a different payment in each case.
+    pub row: Option<Payment>,
+    /// The claim and lease of a PROCESSING row.
+    pub holding: Option<Holding>,
+    /// What is tried.
+    pub verb: Verb,
+    /// What is answered. Of an [`Early`] that is held by [`PAUSE`], SQL need only give the reason.
+    pub expect: Expect,
+}
+
+/// What is tried.
+#[derive(Debug, Clone)]
+pub enum Verb {
+    /// [`super::guard::claim`]
+    Claim {
+        /// The notice presented.
+        notice: Notice,
+        /// The gateway claimed for.
+        gateway: GatewayName,
+        /// Of the database.
+        lineage: Lineage,
+    },
+    /// [`super::guard::claim_late`]
+    ClaimLate {
+        /// The gateway scanned for.
+        gateway: GatewayName,
+        /// Least lateness.
+        late_by: Duration,
+        /// Of the database.
+        lineage: Lineage,
+    },
+    /// [`super::guard::cancel`]
+    Cancel {
+        /// Of the database.
+        lineage: Lineage,
+    },
+    /// [`super::guard::fail_by_deadline`]
+    FailByDeadline {
+        /// Of the database.
+        lineage: Lineage,
+    },
+    /// [`super::guard::settle`]
+    Settle {
+        /// The settling claim's fence.
+        fence: Fence,
+        /// The settling claim.
+        claim_id: ClaimId,
+    },
+    /// [`super::guard::reap`]
+    Reap {
+        /// The reaper's margin.
+        margin: Duration,
+    },
+    /// [`super::guard::defer`]
+    Defer {
+        /// The held notice.
+        notice: Notice,
+    },
+}
+
+/// What is answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Expect {
+    /// Of `claim`.
+    Claim(ClaimGuard),
+    /// Of `cancel`.
+    Cancel(CancelGuard),
+    /// Of `settle`.
+    Settle(SettleGuard),
+    /// Of the guards that say yes or no.
+    Yes(bool),
+}
+
+/// The gateway of every row.
+#[must_use]
+pub fn gateway() -> GatewayName {
+    GatewayName("sandbox".into())
+}
+
+/// A sound row in the given state, due an hour ago, claimed twice so far, number `n` of the table.
+#[must_use]
+pub fn payment(now: DateTime<Utc>, n: u64, status: Status) -> Payment {
+    let due_at = (now - TimeDelta::hours(1)).trunc_subsecs(3);
+    let mut intent = [0x5a; 10];
+    intent[2..].copy_from_slice(&n.to_be_bytes());
+    let open = i32::from(matches!(status, Status::Processing | Status::Unknown));
+    Payment {
+        // A due time of this century fits in 48 bits of milliseconds.
+        id: PaymentId::new(due_at, intent).unwrap_or_else(|bad| panic!("{bad}")),
+        actor: ActorId(Uuid::from_u128(0xAC)),
+        status,
+        reason: None,
+        due_at,
+        execute_before: None,
+        next_attempt_at: due_at + TimeDelta::minutes(30),
+        gateway: gateway(),
+        amount: price(),
+        attempt: 2,
+        sends: 1,
+        held_back: 0,
+        held_back_since: None,
+        asks: i16::from(status == Status::Unknown),
+        epoch: Epoch(0),
+        epoch_first_sent_at: (open > 0).then(|| due_at + TimeDelta::minutes(1)),
+        unanswered: open,
+        request_hash: None,
+        gateway_account: Some("sandbox-1".into()),
+        renderer: Some(1),
+        intent_ref: None,
+        gateway_ref: None,
+        fence: Fence(2),
+        cancel_wish_at: None,
+        retry: RetryPolicy::default(),
+        lane: 7,
+        created_at: due_at - TimeDelta::days(1),
+        last_moved_at: due_at,
+        history_seq: 5,
+    }
+}
+
+fn price() -> Money {
+    match (Minor::new(12_345), Currency::from_code("EUR")) {
+        (Some(minor), Some(currency)) => Money { minor, currency },
+        (None, Some(_)) | (_, None) => panic!("12345 is positive and EUR is in the table"),
+    }
+}
+
+/// The notice that may claim `row`.
+#[must_use]
+pub fn notice(row: &Payment) -> Notice {
+    Notice {
+        payment: row.id,
+        gateway: row.gateway.clone(),
+        lane: row.lane,
+        due_at: row.due_at,
+        not_before: row.next_attempt_at,
+        attempt: row.attempt,
+    }
+}
+
+/// Every case, with instants relative to `now`.
+#[must_use]
+pub fn cases(now: DateTime<Utc>) -> Vec<Case> {
+    let mut table = Table { now: now.trunc_subsecs(6), cases: Vec::new() };
+    table.claims();
+    table.early_claims_and_counts();
+    table.late_claims();
+    table.cancels_and_deadlines();
+    table.settles_and_reaps();
+    table.defers();
+    table.cases
+}
+
+struct Table {
+    now: DateTime<Utc>,
+    cases: Vec<Case>,
+}
+
+impl Table {
+    fn row(&self, status: Status) -> Payment {
+        // A table has fewer rows than u64 counts.
+        payment(self.now, u64::try_from(self.cases.len()).unwrap_or(u64::MAX), status)
+    }
+
+    fn add(&mut self, name: &'static str, row: Option<Payment>, verb: Verb, expect: Expect) {
+        let held = row.as_ref().is_some_and(|row| row.status == Status::Processing);
+        let lease_until = self.now + TimeDelta::minutes(1);
+        let holding = held.then_some(Holding { claim_id: CLAIM, lease_until });
+        self.cases.push(Case { name, row, holding, verb, expect });
+    }
+
+    fn claim(&mut self, name: &'static str, row: Payment, expect: ClaimGuard) {
+        let verb = Verb::Claim { notice: notice(&row), gateway: gateway(), lineage: Lineage::Released };
+        self.add(name, Some(row), verb, Expect::Claim(expect));
+    }
+
+    fn claims(&mut self) {
+        use ClaimGuard::{Refused, Win};
+        let of = RefusedBecause::Final;
+        for (name, status, expect) in [
+            ("a due pending row is won", Status::Pending, Win),
+            ("a due unknown row is won", Status::Unknown, Win),
+            ("a held row is refused", Status::Processing, Refused(RefusedBecause::HeldByAnother)),
+            ("a completed row is refused", Status::Completed, Refused(of(Status::Completed))),
+            ("a failed row is refused", Status::Failed, Refused(of(Status::Failed))),
+            ("a refunded row is refused", Status::Refunded, Refused(of(Status::Refunded))),
+            ("a cancelled row is refused", Status::Cancelled, Refused(RefusedBecause::Cancelled)),
+            ("a parked row is refused", Status::Parked, Refused(RefusedBecause::Parked)),
+        ] {
+            let row = self.row(status);
+            self.claim(name, row, expect);
+        }
+        let mut first = self.row(Status::Pending);
+        (first.attempt, first.sends, first.fence) = (0, 0, Fence(0));
+        (first.gateway_account, first.renderer) = (None, None);
+        self.claim("a first claim is won", first, Win);
+        let mut wished = self.row(Status::Unknown);
+        wished.cancel_wish_at = Some(self.now - TimeDelta::minutes(5));
+        self.claim("a wish to cancel does not stop a claim, which asks", wished, Win);
+        let mut expired = self.row(Status::Pending);
+        expired.execute_before = Some(self.now - TimeDelta::minutes(5));
+        self.claim("a passed deadline does not stop a claim, which gives back", expired, Win);
+    }
+
+    fn early_claims_and_counts(&mut self) {
+        use ClaimGuard::{Early as Wait, Refused};
+        for (name, status) in [
+            ("a pending row is early before its instant", Status::Pending),
+            ("an unknown row is early before its instant", Status::Unknown),
+        ] {
+            let mut row = self.row(status);
+            row.next_attempt_at = self.now + TimeDelta::minutes(10);
+            let until = row.next_attempt_at;
+            self.claim(name, row, Wait { until, why: Early::NotDue });
+        }
+        for (name, status, more, expect) in [
+            ("an old notice of a pending row is stale", Status::Pending, -1, RefusedBecause::Stale),
+            ("an old notice of an unknown row is stale", Status::Unknown, -2, RefusedBecause::Stale),
+            ("a claim's own notice finds it held", Status::Processing, -1, RefusedBecause::HeldByAnother),
+            ("a notice ahead of a pending row shows", Status::Pending, 1, RefusedBecause::AheadOfRow),
+            ("a notice ahead of a held row shows", Status::Processing, 1, RefusedBecause::AheadOfRow),
+            ("a notice ahead of a cancelled row shows", Status::Cancelled, 3, RefusedBecause::AheadOfRow),
+        ] {
+            let row = self.row(status);
+            let notice = Notice { attempt: row.attempt + more, ..notice(&row) };
+            let verb = Verb::Claim { notice, gateway: gateway(), lineage: Lineage::Released };
+            self.add(name, Some(row), verb, Expect::Claim(Refused(expect)));
+        }
+        let row = self.row(Status::Pending);
+        let unknown = Verb::Claim { notice: notice(&row), gateway: gateway(), lineage: Lineage::Released };
+        let nothing = Expect::Claim(Refused(RefusedBecause::NoSuchPayment));
+        self.add("a notice without a row is refused", None, unknown, nothing);
+
+        let row = self.row(Status::Pending);
+        let elsewhere = GatewayName("other".into());
+        let verb = Verb::Claim { notice: notice(&row), gateway: elsewhere, lineage: Lineage::Released };
+        let expect = Expect::Claim(Refused(RefusedBecause::OtherGateway));
+        self.add("a claim for another gateway is refused", Some(row), verb, expect);
+
+        for (name, status) in [
+            ("quarantine holds a pending row", Status::Pending),
+            ("quarantine holds an unknown row", Status::Unknown),
+            ("quarantine explains nothing by a cancelled row", Status::Cancelled),
+        ] {
+            let row = self.row(status);
+            let verb =
+                Verb::Claim { notice: notice(&row), gateway: gateway(), lineage: Lineage::Quarantined };
+            let expect = Wait { until: self.now + PAUSE, why: Early::Quarantined };
+            self.add(name, Some(row), verb, Expect::Claim(expect));
+        }
+    }
+
+    fn late_claims(&mut self) {
+        let minutes = |n: u64| Duration::from_secs(60 * n);
+        for (name, status, late_by, lineage, expect) in [
+            ("late and pending is seen", Status::Pending, minutes(5), Lineage::Released, true),
+            ("late and unknown is seen", Status::Unknown, minutes(5), Lineage::Released, true),
+            ("not late enough is not seen", Status::Pending, minutes(45), Lineage::Released, false),
+            ("late and held is not seen", Status::Processing, minutes(5), Lineage::Released, false),
+            ("late and parked is not seen", Status::Parked, minutes(5), Lineage::Released, false),
+            ("late and cancelled is not seen", Status::Cancelled, minutes(5), Lineage::Released, false),
+            ("late in quarantine is not seen", Status::Pending, minutes(5), Lineage::Quarantined, false),
+        ] {
+            let verb = Verb::ClaimLate { gateway: gateway(), late_by, lineage };
+            self.add(name, Some(self.row(status)), verb, Expect::Yes(expect));
+        }
+        let verb = Verb::ClaimLate {
+            gateway: GatewayName("other".into()),
+            late_by: minutes(5),
+            lineage: Lineage::Released,
+        };
+        let row = self.row(Status::Pending);
+        self.add("late at another gateway is not seen", Some(row), verb, Expect::Yes(false));
+    }
+
+    fn cancels_and_deadlines(&mut self) {
+        use CancelGuard::{Already, Quarantined, Refused, Win};
+        for (name, status, lineage, expect) in [
+            ("a pending row is cancelled", Status::Pending, Lineage::Released, Win),
+            ("a cancelled row answers the same again", Status::Cancelled, Lineage::Released, Already),
+            ("no cancel while held", Status::Processing, Lineage::Released, Refused(Status::Processing)),
+            ("no cancel while unknown", Status::Unknown, Lineage::Released, Refused(Status::Unknown)),
+            ("no cancel once completed", Status::Completed, Lineage::Released, Refused(Status::Completed)),
+            ("no cancel once failed", Status::Failed, Lineage::Released, Refused(Status::Failed)),
+            ("no cancel while parked", Status::Parked, Lineage::Released, Refused(Status::Parked)),
+            ("no cancel once refunded", Status::Refunded, Lineage::Released, Refused(Status::Refunded)),
+            ("no cancel in quarantine", Status::Pending, Lineage::Quarantined, Quarantined),
+        ] {
+            self.add(name, Some(self.row(status)), Verb::Cancel { lineage }, Expect::Cancel(expect));
+        }
+        let (past, ahead) = (TimeDelta::minutes(-5), TimeDelta::minutes(5));
+        for (name, status, deadline, lineage, expect) in [
+            ("a pending row past its deadline fails", Status::Pending, past, Lineage::Released, true),
+            ("a deadline ahead fails nothing", Status::Pending, ahead, Lineage::Released, false),
+            ("a deadline never fails an unknown row", Status::Unknown, past, Lineage::Released, false),
+            ("a deadline never fails a held row", Status::Processing, past, Lineage::Released, false),
+            ("a deadline never fails a parked row", Status::Parked, past, Lineage::Released, false),
+            ("a deadline fails nothing in quarantine", Status::Pending, past, Lineage::Quarantined, false),
+        ] {
+            let mut row = self.row(status);
+            row.execute_before = Some(self.now + deadline);
+            self.add(name, Some(row), Verb::FailByDeadline { lineage }, Expect::Yes(expect));
+        }
+        let row = self.row(Status::Pending);
+        let verb = Verb::FailByDeadline { lineage: Lineage::Released };
+        self.add("without a deadline nothing fails", Some(row), verb, Expect::Yes(false));
+    }
+
+    fn settles_and_reaps(&mut self) {
+        use SettleGuard::{Current, Fenced};
+        for (name, status, fence, claim_id, expect) in [
+            ("the holding claim settles", Status::Processing, 2, CLAIM, Current),
+            ("an older fence is fenced", Status::Processing, 1, CLAIM, Fenced),
+            ("another claim of the same fence is fenced", Status::Processing, 2, OTHER_CLAIM, Fenced),
+            ("a settle after the reaper is fenced", Status::Unknown, 2, CLAIM, Fenced),
+            ("a settle after a settle is fenced", Status::Completed, 2, CLAIM, Fenced),
+            ("a settle of a parked row is fenced", Status::Parked, 2, CLAIM, Fenced),
+        ] {
+            let verb = Verb::Settle { fence: Fence(fence), claim_id };
+            self.add(name, Some(self.row(status)), verb, Expect::Settle(expect));
+        }
+        for (name, status, lease_ago, expect) in [
+            ("an expired lease is reaped", Status::Processing, 10, true),
+            ("a lease inside the margin is left", Status::Processing, 3, false),
+            ("a running lease is left", Status::Processing, -10, false),
+        ] {
+            let row = self.row(status);
+            let margin = Duration::from_secs(5 * 60);
+            self.add(name, Some(row), Verb::Reap { margin }, Expect::Yes(expect));
+            if let Some(holding) = self.cases.last_mut().and_then(|case| case.holding.as_mut()) {
+                holding.lease_until = self.now - TimeDelta::minutes(lease_ago);
+            }
+        }
+        let row = self.row(Status::Unknown);
+        let verb = Verb::Reap { margin: Duration::ZERO };
+        self.add("a row without a claim is not reaped", Some(row), verb, Expect::Yes(false));
+    }
+
+    fn defers(&mut self) {
+        for (name, status, more, ahead, expect) in [
+            ("an overdue pending row is deferred", Status::Pending, 0, -20, true),
+            ("an overdue unknown row is deferred", Status::Unknown, 0, -20, true),
+            ("a row not yet due is not deferred", Status::Pending, 0, 20, false),
+            ("a stale notice is not deferred but refused", Status::Pending, -1, -20, false),
+            ("a notice ahead of its row is not deferred", Status::Pending, 1, -20, false),
+            ("a held row is not deferred", Status::Processing, 0, -20, false),
+            ("a final row is not deferred", Status::Completed, 0, -20, false),
+        ] {
+            let mut row = self.row(status);
+            row.next_attempt_at = self.now + TimeDelta::minutes(ahead);
+            let notice = Notice { attempt: row.attempt + more, ..notice(&row) };
+            self.add(name, Some(row), Verb::Defer { notice }, Expect::Yes(expect));
+        }
+        let notice = notice(&self.row(Status::Pending));
+        self.add("a missing row is not deferred", None, Verb::Defer { notice }, Expect::Yes(false));
+    }
+}

@@ -1,0 +1,10 @@
+//! Tests against real services: Postgres and Apache Kafka. One binary, since linking is slow.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod broker;
+mod dev;
+mod postgres;
+mod proxy;
+mod stand_in;

@@ -1,0 +1,3 @@
+//! Tests that need no service: rules, simulation, model, tidiness.
+
+mod ids;
