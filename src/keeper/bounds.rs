@@ -4,16 +4,18 @@
 //! here**, scans look at more days than they need: slower, never wrong.
 
 use super::runner::{Next, Tick};
-use crate::schedule::{Postgres, ScheduleError};
+use super::upkeep::Upkeep;
+use crate::schedule::ScheduleError;
+use std::sync::Arc;
 
 /// The loop's work; run it each `keeper.partitions_every`.
 #[derive(Debug)]
-pub struct Bounds {
+pub struct Bounds<S> {
     /// Where the rows are.
-    pub schedule: Postgres,
+    pub schedule: Arc<S>,
 }
 
-impl Tick for Bounds {
+impl<S: Upkeep> Tick for Bounds<S> {
     fn name(&self) -> &'static str {
         "bounds"
     }

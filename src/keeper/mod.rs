@@ -12,8 +12,12 @@ mod bounds;
 mod partitions;
 mod reaper;
 mod runner;
+mod upkeep;
+#[cfg(test)]
+mod tests;
 
 pub use bounds::Bounds;
 pub use partitions::Partitions;
 pub use reaper::Reaper;
 pub use runner::{Next, Nudge, Tick, every};
+pub use upkeep::Upkeep;

@@ -6,20 +6,22 @@
 //! stops work. **If this dies here**, the horizon shrinks by a day a day.
 
 use super::runner::{Next, Tick};
-use crate::schedule::{Postgres, ScheduleError};
+use super::upkeep::Upkeep;
+use crate::schedule::ScheduleError;
+use std::sync::Arc;
 
 /// The loop's work; run it each `keeper.partitions_every`, and once at start.
 #[derive(Debug)]
-pub struct Partitions {
+pub struct Partitions<S> {
     /// Where they are.
-    pub schedule: Postgres,
+    pub schedule: Arc<S>,
     /// Days kept before today.
     pub back: u32,
     /// Days kept ahead.
     pub ahead: u32,
 }
 
-impl Tick for Partitions {
+impl<S: Upkeep> Tick for Partitions<S> {
     fn name(&self) -> &'static str {
         "partitions"
     }

@@ -13,8 +13,8 @@ mod brake;
 mod bus;
 mod claiming;
 mod clock_guard;
+mod course;
 mod drain;
-mod freeze;
 pub mod hold;
 #[cfg(any(test, feature = "faults"))]
 #[allow(missing_docs, clippy::unwrap_used)]
@@ -35,6 +35,7 @@ mod step_tests;
 pub use brake::{Brake, ClocksApart};
 pub use bus::Join;
 pub use clock_guard::{ClockGuard, Clocks, Sample};
+pub use course::facts;
 pub use place::{Place, Record};
 pub use progress::Progress;
 pub use run::{Condition, Drained, Ended, Worker};

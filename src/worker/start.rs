@@ -12,7 +12,7 @@ use super::stuck::Stuck;
 use crate::domain::ids::WorkerName;
 use crate::domain::lease::Lease;
 use crate::gateway::Gateway;
-use crate::outcome::Ladders;
+use crate::domain::retry::Ladders;
 use crate::platform::clock::SharedClock;
 use crate::platform::config;
 use crate::platform::dice::SharedDice;
@@ -65,7 +65,7 @@ impl<S: Schedule> Worker<S> {
             let step = Step {
                 schedule: Arc::clone(&schedule),
                 gateway,
-                facts: super::freeze::facts(&profile),
+                facts: super::course::facts(&profile),
                 ladders: Arc::clone(&ladders),
                 clock: Arc::clone(&clock),
                 dice: Arc::clone(&dice),

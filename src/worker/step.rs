@@ -20,7 +20,7 @@
 
 use super::brake::Brake;
 use super::clock_guard::Clocks;
-use super::freeze::freeze;
+use super::course::{Course, course, view};
 use super::patience::Patience;
 use super::place::Record;
 use super::progress::Progress;
@@ -29,11 +29,13 @@ use crate::domain::decision::Decision;
 use crate::domain::facts::Facts;
 use crate::domain::ids::WorkerName;
 use crate::domain::lease::Lease;
-use crate::gateway::Gateway;
-use crate::outcome::{self, Ladders, Next, Plan};
+use crate::domain::retry::{Ladders, PerMille};
+use crate::domain::verdict::{NotSent, Verdict};
+use crate::gateway::{FrozenRequest, Gateway};
+use crate::outcome::{self, AfterLookup, Plan};
 use crate::platform::clock::SharedClock;
 use crate::platform::dice::SharedDice;
-use crate::schedule::{Answered, ClaimAnswer, ClaimTerms, Claimed, Schedule, SettleFailed};
+use crate::schedule::{Answer, Answered, ClaimAnswer, ClaimTerms, Claimed, How, Schedule, SettleFailed};
 use chrono::{DateTime, Utc};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::sync::Arc;
@@ -68,6 +70,9 @@ pub struct Step<S> {
     /// than were given out.
     pub again: UnboundedSender<(Record, DateTime<Utc>)>,
 }
+
+/// What one claim came to.
+type Outcome = (Answered, Decision);
 
 impl<S: Schedule> Step<S> {
     /// Notices that are due: claim, charge or ask, decide, settle, complete.
@@ -114,46 +119,46 @@ impl<S: Schedule> Step<S> {
         }
     }
 
-    /// One claim → its one answer: charge, or ask first.
-    async fn pay(&self, claimed: Claimed) -> Answered {
+    /// One claim → its one answer and what that does to the payment: charge, or ask first.
+    async fn pay(&self, claimed: Claimed) -> Outcome {
         if let Some(why) = self.brake.thrown() {
-            return claimed.not_started(why);
+            return self.give_back(claimed, why);
         }
-        match outcome::plan(&claimed, &self.facts, self.now(&claimed)) {
-            Plan::Charge => self.send(claimed).await,
-            Plan::Answer(answer) => claimed.answered(answer),
-            Plan::LookUp => {
-                let found = self.gateway.lookup(claimed.payment()).await;
-                match outcome::after_lookup(&claimed, found, &self.facts, self.now(&claimed)) {
-                    Next::Charge => self.send(claimed).await,
-                    Next::Answer(answer) => claimed.answered(answer),
-                }
-            }
+        match course(self.gateway.as_ref(), &self.facts, &claimed, self.now(&claimed)) {
+            Course::Send(request) => self.send(claimed, request).await,
+            Course::AskThenSend(request) => match self.ask(&claimed, Plan::LookUpThenCharge).await {
+                AfterLookup::Charge => self.send(claimed, request).await,
+                AfterLookup::Settle(verdict) => self.looked_up(claimed, verdict),
+            },
+            Course::Ask => match self.ask(&claimed, Plan::LookUpOnly).await {
+                AfterLookup::Charge => self.give_back(claimed, NotSent::OnlyAsked),
+                AfterLookup::Settle(verdict) => self.looked_up(claimed, verdict),
+            },
+            Course::GiveBack(why) => self.give_back(claimed, why),
+            Course::Park(reason) => (claimed.not_started(NotSent::NotStarted), outcome::parked(reason)),
         }
     }
 
-    /// The only call that can move money: it takes the claim away. The same bytes as ever under this
-    /// key (rules R4, R5), if time is left; checked again by the gateway right before the first byte.
-    async fn send(&self, claimed: Claimed) -> Answered {
-        let request = match freeze(self.gateway.as_ref(), &claimed) {
-            Ok(request) => request,
-            Err(answer) => return claimed.answered(answer),
-        };
-        let gate = outcome::gate(&claimed, &self.facts, &self.lease);
+    /// The only call that can move money: it takes the claim away. Sent if time is left, and checked
+    /// again by the gateway right before the first byte.
+    async fn send(&self, claimed: Claimed, request: FrozenRequest) -> Outcome {
+        let gate = outcome::gate(&view(&claimed), claimed.asked_at(), &self.lease, &self.facts);
         match gate.check(self.clock.wall(), self.clock.mono()).err().or_else(|| self.brake.thrown()) {
-            Some(why) => claimed.not_started(why),
-            None => self.gateway.charge(claimed, request, gate).await,
+            Some(why) => self.give_back(claimed, why),
+            None => self.decided(self.gateway.charge(claimed, request, gate).await),
         }
+    }
+
+    /// What became of the key; moves no money.
+    async fn ask(&self, claimed: &Claimed, plan: Plan) -> AfterLookup {
+        let found = self.gateway.lookup(claimed.payment()).await;
+        outcome::after_lookup(plan, found, self.now(claimed))
     }
 
     /// Writes a group of outcomes under their fences, again and again while the lease lasts; only
     /// the proof of that completes a record.
-    async fn settle(&self, terms: &ClaimTerms, group: Vec<(Seat, Answered)>) {
-        let decided = group.into_iter().map(|(seat, answered)| {
-            let decision = self.decide(&answered);
-            (seat, (answered, decision))
-        });
-        let (seats, mut batch): (Vec<_>, Vec<_>) = decided.unzip();
+    async fn settle(&self, terms: &ClaimTerms, group: Vec<(Seat, Outcome)>) {
+        let (seats, mut batch): (Vec<_>, Vec<_>) = group.into_iter().unzip();
         let mut patience = Patience::until(terms.asked_at, self.lease.length);
         let proofs = loop {
             match self.schedule.settle(batch).await {
@@ -169,8 +174,19 @@ impl<S: Schedule> Step<S> {
         self.settled(seats, proofs);
     }
 
-    fn decide(&self, answered: &Answered) -> Decision {
-        let now = self.now(answered.claimed());
-        outcome::decide(answered, &self.facts, &self.ladders, now, self.dice.per_mille())
+    fn give_back(&self, claimed: Claimed, why: NotSent) -> Outcome {
+        self.decided(claimed.not_started(why))
+    }
+
+    fn looked_up(&self, claimed: Claimed, verdict: Verdict) -> Outcome {
+        self.decided(claimed.answered(Answer::silent(verdict, How::LookedUp)))
+    }
+
+    fn decided(&self, answered: Answered) -> Outcome {
+        let claimed = answered.claimed();
+        let (now, jitter) = (self.now(claimed), PerMille(self.dice.per_mille()));
+        let decision =
+            outcome::decide(&view(claimed), answered.answer(), &self.facts, &self.ladders, now, jitter);
+        (answered, decision)
     }
 }

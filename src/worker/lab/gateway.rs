@@ -9,7 +9,7 @@ use crate::domain::money::Money;
 use crate::domain::payment::Payment;
 use crate::domain::verdict::{Decline, DeclineClass, Doubt, Lookup, NotSent, Verdict};
 use crate::gateway::{CannotRender, FrozenRequest, Gateway, Profile};
-use crate::platform::clock::{Clock, SharedClock};
+use crate::platform::clock::SharedClock;
 use crate::schedule::{Answer, Answered, Claimed, How};
 use chrono::{DateTime, Utc};
 use futures_util::future::BoxFuture;
@@ -102,6 +102,12 @@ impl ScriptedGateway {
     /// The next `count` look-ups learn nothing.
     pub fn lookups_fail(&self, count: u32) {
         *self.lookups_down.lock().unwrap() = count;
+    }
+
+    /// Somebody used this payment's first key with other bytes.
+    pub fn spoil_key(&self, payment: PaymentId) {
+        let key = gateway_key(payment, crate::domain::ids::Epoch(0));
+        self.books.lock().unwrap().bodies.insert(key, [0xEE; 32]);
     }
 
     /// Every request that arrived, oldest first.

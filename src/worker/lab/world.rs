@@ -2,7 +2,8 @@
 
 use super::gateway::{ScriptedGateway, sandbox_profile};
 use super::time::{SeededDice, SkewedClock, VirtualTime};
-use crate::bucket::{Channel, SharedOffsets};
+use crate::bucket::SharedOffsets;
+use crate::domain::bucket::Channel;
 use crate::domain::ids::{ActorId, Epoch, Fence, GatewayName, PaymentId, WorkerName};
 use crate::domain::lease::Lease;
 use crate::domain::money::{Currency, Minor, Money};
@@ -32,6 +33,7 @@ pub struct World {
     pub offsets: SharedOffsets,
     /// Every record made, by offset, so that completed ones can be checked.
     pub made: BTreeMap<i64, Notice>,
+    committed: i64,
     delivered: usize,
 }
 
@@ -55,7 +57,7 @@ impl World {
         let gateway = Arc::new(ScriptedGateway::new(profile, Arc::clone(&clock), clock));
         let offsets = SharedOffsets::new();
         offsets.lock().assigned(Channel::Now, 0);
-        Self { time, memory, gateway, offsets, made: BTreeMap::new(), delivered: 0 }
+        Self { time, memory, gateway, offsets, made: BTreeMap::new(), committed: 0, delivered: 0 }
     }
 
     #[must_use]
@@ -77,7 +79,7 @@ impl World {
             schedule: Arc::clone(&self.memory),
             facts: crate::worker::facts(crate::gateway::Gateway::profile(self.gateway.as_ref())),
             gateway: self.gateway.clone(),
-            ladders: Arc::new(crate::outcome::Ladders::default()),
+            ladders: Arc::new(crate::domain::retry::Ladders::default()),
             clock: Arc::new(SkewedClock { time: self.time.clone(), skew }),
             dice: Arc::new(SeededDice::new(seed)),
             worker: WorkerName(name.into()),
@@ -136,13 +138,18 @@ impl World {
         self.memory.payment(id).unwrap().status
     }
 
+    /// The offset below which every record is complete.
+    pub fn committed(&mut self) -> i64 {
+        for mark in self.offsets.lock().stored() {
+            self.committed = mark.next_offset;
+        }
+        self.committed
+    }
+
     /// Below a committed offset everything has evidence in the database (invariant K1).
-    pub fn check_evidence(&self) {
-        let offsets = self.offsets.lock();
-        for (offset, notice) in &self.made {
-            if offsets.is_open(Channel::Now, 0, *offset) {
-                continue;
-            }
+    pub fn check_evidence(&mut self) {
+        let committed = self.committed();
+        for (offset, notice) in self.made.range(..committed) {
             let Some(payment) = self.memory.payment(notice.payment) else { continue };
             let moved_on = payment.attempt > notice.attempt || !payment.status.is_claimable();
             assert!(moved_on, "offset {offset} is complete and {payment:?} still waits for its notice");
