@@ -130,12 +130,13 @@ impl Shards for Outbox {
         holder: &str,
         partitions: i32,
         _: usize,
+        _: Duration,
     ) -> Result<Vec<ShardLease>, ScheduleError> {
         let mut epoch = self.epoch.lock().unwrap();
         *epoch += 1;
         Ok(vec![ShardLease { residue: 0, partitions, holder: holder.into(), epoch: *epoch }])
     }
-    async fn renew_shards(&self, held: &[ShardLease]) -> Result<Vec<ShardLease>, ScheduleError> {
+    async fn renew_shards(&self, held: &[ShardLease], _: Duration) -> Result<Vec<ShardLease>, ScheduleError> {
         let epoch = *self.epoch.lock().unwrap();
         Ok(held.iter().filter(|lease| lease.epoch == epoch).cloned().collect())
     }

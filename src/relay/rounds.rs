@@ -121,7 +121,11 @@ pub async fn run<S: Schedule + Shards, P: Publisher>(
 async fn keep<S: Shards>(relay: &Relay, schedule: &S, held: &Held) -> Result<(), ScheduleError> {
     let asked_at = relay.clock.mono();
     let leases = held.leases();
-    let renewed = if leases.is_empty() { Ok(Vec::new()) } else { schedule.renew_shards(&leases).await };
+    let renewed = if leases.is_empty() {
+        Ok(Vec::new())
+    } else {
+        schedule.renew_shards(&leases, relay.shard_lease).await
+    };
     match survive(renewed)? {
         Some(still_ours) => {
             let mut held = held.lock();
@@ -136,7 +140,8 @@ async fn keep<S: Shards>(relay: &Relay, schedule: &S, held: &Held) -> Result<(),
     }
     let missing = usize::try_from(relay.partitions).unwrap_or(0).saturating_sub(held.lock().len());
     if missing > 0 {
-        let acquired = schedule.acquire_shards(&relay.holder, relay.partitions, missing).await;
+        let acquired =
+            schedule.acquire_shards(&relay.holder, relay.partitions, missing, relay.shard_lease).await;
         for lease in survive(acquired)?.unwrap_or_default() {
             tracing::info!(residue = lease.residue, epoch = lease.epoch, "relay shard is ours");
             let mine = Mine { renewed_at: asked_at, next_at: asked_at, ahead_at: asked_at, lease };

@@ -5,8 +5,9 @@
 //! here, the record is read again.
 
 use crate::bucket::{BadNotice, Position};
+use crate::domain::bucket::topic;
 use crate::platform::clock::Clock;
-use crate::schedule::{BadNoticeKept, ScheduleError};
+use crate::schedule::{BadNoticeKept, BadRecord, Postgres, ScheduleError};
 use chrono::{DateTime, Utc};
 use futures_util::future::BoxFuture;
 use std::time::Duration;
@@ -24,6 +25,28 @@ pub trait Store: Send + Sync + 'static {
         at: Position,
         bad: &'a BadNotice,
     ) -> BoxFuture<'a, Result<BadNoticeKept, ScheduleError>>;
+}
+
+impl Store for Postgres {
+    fn database_now(&self) -> BoxFuture<'_, Result<DateTime<Utc>, ScheduleError>> {
+        Box::pin(Self::database_now(self))
+    }
+
+    fn keep_bad_notice<'a>(
+        &'a self,
+        at: Position,
+        bad: &'a BadNotice,
+    ) -> BoxFuture<'a, Result<BadNoticeKept, ScheduleError>> {
+        let record = BadRecord {
+            topic: topic("", at.channel()),
+            partition: at.partition(),
+            offset: at.offset(),
+            reason: bad.reason.to_string(),
+            key: bad.key.clone(),
+            payload: bad.value.clone(),
+        };
+        Box::pin(Self::keep_bad_notice(self, record))
+    }
 }
 
 /// Keeps it, with pauses, until that is durable.

@@ -1,7 +1,7 @@
 //! One REST interface on a database of its own, in this process: no broker, no sandbox, no binary.
 //! The database is reached through a proxy, so that it can be taken away.
 
-use super::database::{TEMPLATE_DAYS_AHEAD, TestDatabase, database};
+use super::database::{TestDatabase, database};
 use super::proxy::Proxy;
 use punctual::domain::ids::GatewayName;
 use punctual::intake::{ApiKey, Intake, Limits, listen, serve};
@@ -89,8 +89,9 @@ impl Api {
         };
         let owner = connect(&settings(&database.url), Access::Owner).await.expect("the owner connects");
         let schedule = connect(&settings(url.as_str()), Access::Api).await.expect("the API connects");
-        let days = u64::from(TEMPLATE_DAYS_AHEAD) - 2;
-        let mut api = config::Api { horizon: Duration::from_secs(days * 86_400), ..Default::default() };
+        // A week of the ten days that a test's database has partitions for.
+        let horizon = Duration::from_secs(7 * 86_400);
+        let mut api = config::Api { horizon, ..Default::default() };
         settle(&mut api);
 
         let (trigger, shutdown) = Shutdown::manual();

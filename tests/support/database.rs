@@ -15,9 +15,6 @@ use tokio::sync::OnceCell;
 /// Any number: the key of the lock under which the template is made.
 const TEMPLATE_LOCK: i64 = 0x7075_6e63_7431;
 
-/// Days of partitions in the template: few, since every database is a copy of its files.
-pub const TEMPLATE_DAYS_AHEAD: u32 = 10;
-
 /// A database of this test's own; dropped with the value.
 #[derive(Debug)]
 pub struct TestDatabase {
@@ -30,7 +27,7 @@ pub struct TestDatabase {
 async fn prepare_template(url: &str) {
     let config = punctual::platform::config::Database {
         url: url.into(),
-        partition_days_ahead: TEMPLATE_DAYS_AHEAD,
+        partition_days_ahead: 10,
         ..Default::default()
     };
     punctual::schedule::migrate(&config).await.expect("the migrations run");
