@@ -3,15 +3,16 @@
 use crate::support::api::{Answer, Api, send};
 use crate::support::eventually;
 use crate::support::proxy::Fault;
-use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use chrono::{DateTime, SecondsFormat, SubsecRound, TimeDelta, Utc};
 use serde_json::{Value, json};
+use sqlx::{Connection, PgConnection};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// In the form that answers use.
+/// In the form that answers use: no digits after a whole second.
 fn text(at: DateTime<Utc>) -> String {
-    at.to_rfc3339_opts(SecondsFormat::Millis, true)
+    at.trunc_subsecs(3).to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }
 
 fn due_in(seconds: i64) -> String {
@@ -282,10 +283,37 @@ async fn a_create_whose_commit_was_not_answered_is_one_payment() {
     api.proxy.set(Fault::CutAfter(b"COMMIT\0".to_vec())).await;
     let first = api.post("key-1", &body).await;
     assert_eq!(api.proxy.cuts(), 1, "the answer to COMMIT was not cut");
-    assert!(matches!(first.status, 201 | 503), "{}", first.text);
+    id_of(&first);
+    let again = api.post("key-1", &body).await;
+    assert_eq!(again.text, first.text);
+    assert_eq!(again.header("idempotent-replayed"), "true", "the commit had happened");
+}
+
+#[tokio::test]
+async fn a_create_whose_request_ran_out_of_time_goes_on_and_is_found_by_its_key() {
+    let api = Api::start(|api| api.request_timeout = Duration::from_millis(400)).await;
+    let body = payment(&due_in(3_600));
+    // Fills the key cache and opens a connection, so that the delay below falls on the create.
+    id_of(&api.post("warm-up", &body).await);
+    api.proxy.set(Fault::Delay(Duration::from_millis(300))).await;
+    let refused = api.post("key-1", &body).await;
+    assert_eq!(refused.refusal(), (503, "request_timed_out".into()));
+    api.proxy.set(Fault::Pass).await;
+    let mut database = PgConnection::connect(&api.database.url).await.expect("a connection");
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let kept: i64 = sqlx::query_scalar("SELECT count(*) FROM idempotency_keys WHERE key = 'key-1'")
+            .fetch_one(&mut database)
+            .await
+            .expect("a count");
+        if kept == 1 {
+            break;
+        }
+        assert!(Instant::now() < deadline, "the create that nobody waited for was not committed");
+    }
     let again = api.post("key-1", &body).await;
     id_of(&again);
-    assert_eq!(again.header("idempotent-replayed"), "true", "the commit had happened");
+    assert_eq!(again.header("idempotent-replayed"), "true");
 }
 
 /// Everything that this process traces, of all tests.
