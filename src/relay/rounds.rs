@@ -109,10 +109,10 @@ pub async fn run<S: Schedule + Shards, P: Publisher>(
     };
     let (kept, passed) = futures_util::future::join(keeping, passing).await;
     let leases = held.leases();
-    if !leases.is_empty() {
-        if let Err(error) = schedule.release_shards(&leases).await {
-            tracing::warn!(%error, "shards not given back; they are free when their lease ends");
-        }
+    if !leases.is_empty()
+        && let Err(error) = schedule.release_shards(&leases).await
+    {
+        tracing::warn!(%error, "shards not given back; they are free when their lease ends");
     }
     kept.and(passed)
 }
@@ -122,18 +122,13 @@ async fn keep<S: Shards>(relay: &Relay, schedule: &S, held: &Held) -> Result<(),
     let asked_at = relay.clock.mono();
     let leases = held.leases();
     let renewed = if leases.is_empty() { Ok(Vec::new()) } else { schedule.renew_shards(&leases).await };
-    match survive(renewed)? {
-        Some(still_ours) => {
-            let mut held = held.lock();
-            held.retain(|_, mine| still_ours.contains(&mine.lease));
-            held.values_mut().for_each(|mine| mine.renewed_at = asked_at);
-        }
-        None => {
-            let now = relay.clock.mono();
-            held.lock().retain(|_, mine| now.0.saturating_sub(mine.renewed_at.0) < relay.shard_lease);
-            return Ok(());
-        }
-    }
+    let Some(still_ours) = survive(renewed)? else {
+        let now = relay.clock.mono();
+        held.lock().retain(|_, mine| now.0.saturating_sub(mine.renewed_at.0) < relay.shard_lease);
+        return Ok(());
+    };
+    held.lock().retain(|_, mine| still_ours.contains(&mine.lease));
+    held.lock().values_mut().for_each(|mine| mine.renewed_at = asked_at);
     let missing = usize::try_from(relay.partitions).unwrap_or(0).saturating_sub(held.lock().len());
     if missing > 0 {
         let acquired = schedule.acquire_shards(&relay.holder, relay.partitions, missing).await;

@@ -7,4 +7,5 @@ mod broker;
 mod dev;
 mod postgres;
 mod proxy;
+mod ring;
 mod stand_in;
