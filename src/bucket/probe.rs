@@ -3,6 +3,8 @@
 //! An open port proves that a process listens; a metadata answer that lists the brokers proves that
 //! the controller has registered them and that a client can work.
 
+#![allow(clippy::disallowed_methods, reason = "it waits for a real broker before anything else runs")]
+
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 use rdkafka::producer::{BaseProducer, Producer};
 use std::time::{Duration, Instant};

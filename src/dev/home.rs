@@ -23,7 +23,7 @@ const LOCK: &str = "owner.lock";
 
 /// A folder with an owner: us.
 #[derive(Debug)]
-pub struct Home {
+pub(super) struct Home {
     path: PathBuf,
     _lock: File,
     /// Gone with us.
@@ -35,7 +35,7 @@ impl Home {
     ///
     /// # Errors
     /// [`Failure::InUse`], [`Failure::Foreign`], [`Failure::Io`].
-    pub async fn open(data_dir: Option<&Path>) -> Result<Self, Failure> {
+    pub(super) async fn open(data_dir: Option<&Path>) -> Result<Self, Failure> {
         let home = match data_dir {
             Some(path) => {
                 DirBuilder::new().recursive(true).mode(0o755).create(path).map_err(making(path))?;
@@ -60,13 +60,13 @@ impl Home {
 
     /// Where it is, absolute.
     #[must_use]
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Whether it goes away with us.
     #[must_use]
-    pub fn is_temporary(&self) -> bool {
+    pub(super) fn is_temporary(&self) -> bool {
         self.temporary.is_some()
     }
 }

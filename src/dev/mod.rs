@@ -9,6 +9,8 @@
 //! comes from), `home` (the folder and its owner), `children` (processes that cannot outlive us),
 //! `orphans` (what an earlier run left), `ports`, `failure`.
 
+#![allow(clippy::disallowed_methods, reason = "it waits for real processes, never for payments")]
+
 pub mod artifacts;
 pub mod children;
 mod failure;

@@ -2,6 +2,7 @@
 //! the code that runs, the model, the simulation and the checker.
 
 pub mod bucket;
+pub mod currencies;
 pub mod decision;
 pub mod effect;
 pub mod facts;

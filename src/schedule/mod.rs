@@ -3,8 +3,13 @@
 mod port;
 mod postgres;
 mod proof;
+#[cfg(any(test, feature = "faults"))]
+#[allow(missing_docs, clippy::unwrap_used)]
+mod memory;
 mod records;
 
+#[cfg(any(test, feature = "faults"))]
+pub use memory::{AttemptRow, Fault, Memory, Verb};
 pub use port::*;
 pub use postgres::Postgres;
 pub use proof::*;

@@ -31,6 +31,24 @@ impl Postgres {
         stub()
     }
 
+    /// What this key created earlier, compared with this request; `None` if it created nothing. Never
+    /// creates: intake asks it for a request that its rules refuse *now*, such as a due time that
+    /// has passed since, which may have been accepted before under the same key. It waits for a
+    /// create of this key that is in flight.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Defect`.
+    pub async fn replay(
+        &self,
+        actor: ActorId,
+        idempotency_key: &str,
+        request_hash: &[u8; 32],
+        field_digests: &std::collections::BTreeMap<String, String>,
+    ) -> Result<Option<CreateAnswer>, ScheduleError> {
+        let _ = (actor, idempotency_key, request_hash, field_digests);
+        stub()
+    }
+
     /// One payment of this actor with its attempts.
     pub async fn find(&self, actor: ActorId, id: PaymentId) -> Result<Option<PaymentView>, ScheduleError> {
         let _ = (actor, id);

@@ -1,3 +1,8 @@
 //! Tests that need no service: rules, simulation, model, tidiness.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
+#![allow(unreachable_pub, reason = "one binary: its modules have no other readers")]
+
 mod ids;
+mod readme;
+mod tidy;

@@ -1,0 +1,537 @@
+//! The cells of the decision table by name: one row a situation that somebody thought about.
+
+use super::plan::others_open;
+use super::{AfterLookup, Plan, View, after_lookup, decide, gate, parked, plan, with_request};
+use crate::domain::decision::{Budget, Decision, EpochChange, SendsAnswered};
+use crate::domain::facts::{Declines, Facts, LookupSupport};
+use crate::domain::guard_cases::payment;
+use crate::domain::lease::{Lease, Mono};
+use crate::domain::payment::{OnExhausted, OnSoftDecline, Payment};
+use crate::domain::reason::Reason;
+use crate::domain::retry::{Ladders, PerMille};
+use crate::domain::state::{Cause, Status};
+use crate::domain::verdict::{Decline, DeclineClass, Doubt, Lookup, NotSent, Verdict};
+use crate::schedule::{Answer, How};
+use chrono::{DateTime, TimeDelta, Utc};
+use std::time::Duration;
+
+pub(super) fn now() -> DateTime<Utc> {
+    DateTime::from_timestamp(1_795_960_020, 0).expect("in range")
+}
+
+pub(super) fn facts() -> Facts {
+    Facts {
+        account: "sandbox-1".into(),
+        renderer: 1,
+        key_ttl: Duration::from_secs(86_400),
+        key_margin: Duration::from_secs(3_600),
+        declines: Declines::Forgotten,
+        lookup: LookupSupport::ByKey,
+        async_final_within: Some(Duration::from_secs(7_200)),
+    }
+}
+
+/// A row right after a claim from `was`, with `others` more sends open.
+pub(super) fn claimed(was: Status, others: i32) -> Payment {
+    let mut row = payment(now(), 1, Status::Processing);
+    row.unanswered = others + 1;
+    row.attempt = 3;
+    row.asks = i16::from(was == Status::Unknown);
+    row.epoch_first_sent_at = Some(now() - TimeDelta::minutes(10));
+    row
+}
+
+pub(super) fn decline(class: DeclineClass) -> Verdict {
+    let code = "code".into();
+    Verdict::Declined(Decline { class, code, network_code: None, reference: None, retry_after: None })
+}
+
+pub(super) fn not_sent(why: NotSent) -> Verdict {
+    Verdict::NotSent { why, retry_after: None }
+}
+
+fn charged(row: &Payment) -> Verdict {
+    Verdict::Charged { reference: "ch_1".into(), amount: row.amount }
+}
+
+/// A situation that starts from a typical one.
+struct Cell {
+    row: Payment,
+    was: Status,
+    how: How,
+    facts: Facts,
+}
+
+impl Cell {
+    fn first() -> Self {
+        Self { row: claimed(Status::Pending, 0), was: Status::Pending, how: How::Sent, facts: facts() }
+    }
+
+    fn again(others: i32) -> Self {
+        Self { row: claimed(Status::Unknown, others), was: Status::Unknown, how: How::Sent, facts: facts() }
+    }
+
+    fn looked_up(mut self) -> Self {
+        self.how = How::LookedUp;
+        self
+    }
+
+    fn replays(mut self) -> Self {
+        self.facts.declines = Declines::Replayed;
+        self
+    }
+
+    fn without_lookup(mut self) -> Self {
+        self.facts.lookup = LookupSupport::None;
+        self
+    }
+
+    fn row(mut self, change: impl FnOnce(&mut Payment)) -> Self {
+        change(&mut self.row);
+        self
+    }
+
+    fn wished(self) -> Self {
+        self.row(|row| row.cancel_wish_at = Some(now() - TimeDelta::minutes(1)))
+    }
+
+    fn past_deadline(self) -> Self {
+        self.row(|row| row.execute_before = Some(now() - TimeDelta::minutes(1)))
+    }
+
+    fn key_aged(self, age: TimeDelta) -> Self {
+        self.row(|row| row.epoch_first_sent_at = Some(now() - age))
+    }
+
+    fn view(&self) -> View<'_> {
+        View { payment: &self.row, was: self.was, key_age: None }
+    }
+
+    fn decide(&self, verdict: Verdict) -> Decision {
+        let answer = Answer::silent(verdict, self.how);
+        decide(&self.view(), &answer, &self.facts, &Ladders::default(), now(), PerMille(0))
+    }
+
+    /// The decision in the four words that matter.
+    fn gives(&self, verdict: Verdict) -> (Status, Option<Reason>, SendsAnswered, EpochChange) {
+        let decision = self.decide(verdict);
+        assert_eq!(decision.cause, Cause::Settled);
+        (decision.to, decision.reason, decision.answered, decision.epoch)
+    }
+}
+
+use DeclineClass::{Ambiguous, Hard, NeedsCustomer, Soft, Unmapped};
+use EpochChange::{Next, Same};
+use SendsAnswered::{All, None as Nobody, Own};
+use Status::{Cancelled, Completed, Failed, Parked, Pending, Unknown};
+
+#[test]
+fn a_charge_as_asked_completes_from_everywhere() {
+    for cell in [
+        Cell::first(),
+        Cell::again(3),
+        Cell::again(1).looked_up(),
+        Cell::first().past_deadline(),
+        Cell::again(1).wished(),
+        Cell::again(1).key_aged(TimeDelta::days(3)),
+    ] {
+        assert_eq!(cell.gives(charged(&cell.row)), (Completed, None, All, Same));
+        assert_eq!(cell.decide(charged(&cell.row)).gateway_ref.as_deref(), Some("ch_1"));
+    }
+}
+
+#[test]
+fn a_charge_not_as_asked_parks_with_its_reference_and_writes_no_send_off() {
+    let mut other = Cell::first();
+    let asked = charged(&other.row);
+    other.row.amount.minor = crate::domain::money::Minor::new(1).expect("positive");
+    let mut currency = Cell::first();
+    currency.row.amount.currency = crate::domain::money::Currency::from_code("USD").expect("in the table");
+    let second = Cell::again(1).row(|row| row.gateway_ref = Some("ch_0".into()));
+    for cell in [other, currency, second] {
+        assert_eq!(cell.gives(asked.clone()), (Parked, Some(Reason::ContractViolation), Nobody, Same));
+        assert_eq!(cell.decide(asked.clone()).gateway_ref.as_deref(), Some("ch_1"));
+    }
+}
+
+#[test]
+fn a_proven_final_decline_fails() {
+    for (class, reason) in [
+        (Hard, Reason::DeclinedHard),
+        (NeedsCustomer, Reason::DeclinedNeedsCustomer),
+        (Unmapped, Reason::DeclinedUnmapped),
+    ] {
+        for cell in [
+            Cell::first(),
+            Cell::again(0),
+            Cell::again(2).replays(),
+            Cell::again(2).replays().looked_up(),
+            Cell::again(1).looked_up().row(|row| row.attempt = 2),
+        ] {
+            assert_eq!(cell.gives(decline(class)), (Failed, Some(reason), All, Same));
+        }
+    }
+}
+
+#[test]
+fn a_decline_beside_an_open_send_parks_where_the_gateway_forgets_declines() {
+    for class in [Hard, NeedsCustomer, Soft, Ambiguous, Unmapped] {
+        for cell in [
+            Cell::again(1),
+            Cell::again(1).looked_up(),
+            Cell::again(1).row(|row| row.attempt = 2),
+            Cell::again(2).looked_up().row(|row| row.attempt = 2),
+            Cell::again(1).replays().key_aged(TimeDelta::hours(23)),
+            Cell::again(1).wished(),
+            Cell::again(1).past_deadline(),
+        ] {
+            assert_eq!(cell.gives(decline(class)), (Parked, Some(Reason::UnprovenDecline), Own, Same));
+        }
+    }
+}
+
+#[test]
+fn a_soft_decline_takes_the_next_key_and_the_next_rung() {
+    for (sends, seconds) in [(1, 60), (2, 300), (5, 43_200)] {
+        let cell = Cell::first().row(|row| (row.sends, row.attempt) = (sends, 9));
+        let decision = cell.decide(decline(Soft));
+        assert_eq!(cell.gives(decline(Soft)), (Pending, Some(Reason::DeclinedSoft), All, Next));
+        assert_eq!(decision.next_attempt_at, Some(now() + TimeDelta::seconds(seconds)));
+        assert_eq!(decision.budget, Budget::Keep);
+    }
+    let reopened = (Pending, Some(Reason::DeclinedSoft), All, Next);
+    assert_eq!(Cell::again(2).replays().gives(decline(Soft)), reopened);
+    let advised = Verdict::Declined(Decline {
+        class: Soft,
+        code: "try_later".into(),
+        network_code: None,
+        reference: None,
+        retry_after: Some(Duration::from_secs(900)),
+    });
+    assert_eq!(Cell::first().decide(advised).next_attempt_at, Some(now() + TimeDelta::seconds(900)));
+}
+
+#[test]
+fn a_soft_decline_ends_where_policy_budget_deadline_or_wish_say_so() {
+    let spent = || Cell::first().row(|row| (row.sends, row.attempt) = (6, 9));
+    for (cell, expect) in [
+        (
+            Cell::first().row(|row| row.retry.on_soft_decline = OnSoftDecline::Fail),
+            (Failed, Some(Reason::DeclinedSoft), All, Same),
+        ),
+        (spent(), (Parked, Some(Reason::BudgetExhausted), All, Next)),
+        (
+            spent().row(|row| row.retry.on_exhausted = OnExhausted::Fail),
+            (Failed, Some(Reason::BudgetExhausted), All, Same),
+        ),
+        (Cell::first().past_deadline(), (Failed, Some(Reason::DeadlinePassed), All, Same)),
+        (Cell::first().wished(), (Cancelled, Some(Reason::CancelledByClient), All, Same)),
+    ] {
+        assert_eq!(cell.gives(decline(Soft)), expect);
+    }
+}
+
+#[test]
+fn an_ambiguous_decline_gets_one_more_try() {
+    let sent = |sends| Cell::first().row(|row| row.sends = sends).gives(decline(Ambiguous));
+    assert_eq!(sent(1), (Pending, Some(Reason::DeclinedAmbiguous), All, Next));
+    assert_eq!(sent(2), (Failed, Some(Reason::DeclinedAmbiguous), All, Same));
+    let single = Cell::first().row(|row| row.retry.max_sends = 1);
+    assert_eq!(single.gives(decline(Ambiguous)), (Parked, Some(Reason::BudgetExhausted), All, Next));
+}
+
+#[test]
+fn what_the_gateway_did_not_take_is_handed_back() {
+    for (why, reason) in [
+        (NotSent::Dns, Reason::GatewayUnreachable),
+        (NotSent::Refused, Reason::GatewayUnreachable),
+        (NotSent::Tls, Reason::GatewayUnreachable),
+        (NotSent::BreakerOpen, Reason::GatewayUnreachable),
+        (NotSent::NotAuthorised, Reason::GatewayRefusedUs),
+        (NotSent::RateLimited, Reason::GatewayRateLimited),
+        (NotSent::Paced, Reason::GatewayRateLimited),
+    ] {
+        assert_eq!(Cell::first().gives(not_sent(why)), (Pending, Some(reason), Own, Same));
+        let open = (Unknown, Some(Reason::OutcomeUnknown), Own, Same);
+        assert_eq!(Cell::again(1).gives(not_sent(why)), open, "open sends keep it unknown");
+        assert_eq!(Cell::first().decide(not_sent(why)).budget, Budget::HandBack);
+        assert_eq!(Cell::again(1).decide(not_sent(why)).budget, Budget::HandBack);
+        let long = |row: &mut Payment| (row.held_back, row.held_back_since) = (49, Some(now()));
+        for cell in [Cell::first().row(long), Cell::again(1).row(long)] {
+            assert_eq!(cell.gives(not_sent(why)), (Parked, Some(Reason::HeldBackTooLong), Own, Same));
+        }
+        let day = |row: &mut Payment| {
+            (row.held_back, row.held_back_since) = (2, Some(now() - TimeDelta::hours(24)));
+        };
+        assert_eq!(Cell::first().row(day).decide(not_sent(why)).to, Parked);
+    }
+    let asked = Verdict::NotSent { why: NotSent::RateLimited, retry_after: Some(Duration::from_secs(40)) };
+    assert_eq!(Cell::first().decide(asked).next_attempt_at, Some(now() + TimeDelta::seconds(40)));
+}
+
+#[test]
+fn what_we_did_not_send_ourselves_counts_nothing() {
+    for why in [NotSent::NotStarted, NotSent::LeaseTooShort, NotSent::HostClockEarly, NotSent::Killed] {
+        let long = |row: &mut Payment| (row.held_back, row.held_back_since) = (49, Some(now()));
+        let decision = Cell::first().row(long).decide(not_sent(why));
+        assert_eq!((decision.to, decision.budget), (Pending, Budget::Untouched), "{why:?}");
+        let expect = (Unknown, Some(Reason::OutcomeUnknown), Own, Same);
+        assert_eq!(Cell::again(1).gives(not_sent(why)), expect, "{why:?}");
+    }
+}
+
+#[test]
+fn a_clean_payment_ends_by_wish_or_deadline_whatever_kept_it_from_being_sent() {
+    for why in [NotSent::Refused, NotSent::NotStarted, NotSent::Killed, NotSent::KeyExpired] {
+        let wished = (Cancelled, Some(Reason::CancelledByClient), All, Same);
+        assert_eq!(Cell::again(0).wished().gives(not_sent(why)), wished);
+        let late = (Failed, Some(Reason::DeadlinePassed), All, Same);
+        assert_eq!(Cell::first().past_deadline().gives(not_sent(why)), late);
+    }
+}
+
+#[test]
+fn an_unknown_payment_proven_clean_with_its_budget_spent_does_not_get_another_send() {
+    let spent = |row: &mut Payment| (row.sends, row.attempt) = (6, 9);
+    let park = (Parked, Some(Reason::BudgetExhausted), Own, Same);
+    assert_eq!(Cell::again(0).row(spent).gives(not_sent(NotSent::Refused)), park);
+    let fails = Cell::again(0).row(spent).row(|row| row.retry.on_exhausted = OnExhausted::Fail);
+    let fail = (Failed, Some(Reason::BudgetExhausted), All, Same);
+    assert_eq!(fails.gives(not_sent(NotSent::Refused)), fail);
+    assert_eq!(Cell::again(0).gives(not_sent(NotSent::Refused)).0, Pending, "budget left");
+}
+
+#[test]
+fn the_check_right_before_the_write_ends_clean_payments_and_asks_about_open_ones() {
+    let ask = (Unknown, Some(Reason::OutcomeUnknown), Own, Same);
+    for (why, clean, without_lookup) in [
+        (NotSent::DeadlinePassed, (Failed, Some(Reason::DeadlinePassed), All, Same), Reason::OutcomeUnknown),
+        (
+            NotSent::CancelWished,
+            (Cancelled, Some(Reason::CancelledByClient), All, Same),
+            Reason::OutcomeUnknown,
+        ),
+        (NotSent::KeyExpired, (Pending, Some(Reason::NotSent), Own, Same), Reason::KeyExpiredUndecided),
+    ] {
+        assert_eq!(Cell::first().gives(not_sent(why)), clean);
+        assert_eq!(Cell::again(1).gives(not_sent(why)), ask, "{why:?}");
+        let parks = (Parked, Some(without_lookup), Own, Same);
+        assert_eq!(Cell::again(1).without_lookup().gives(not_sent(why)), parks);
+    }
+    let rejected = (Parked, Some(Reason::GatewayRejected), Own, Same);
+    assert_eq!(Cell::first().gives(not_sent(NotSent::Rejected)), rejected);
+    assert_eq!(Cell::again(1).gives(not_sent(NotSent::Rejected)), rejected);
+}
+
+#[test]
+fn a_look_up_that_did_not_decide_asks_on_and_never_calls_the_payment_clean() {
+    let asked = || not_sent(NotSent::OnlyAsked);
+    let on = (Unknown, Some(Reason::OutcomeUnknown), Own, Same);
+    assert_eq!(Cell::again(1).looked_up().gives(asked()), on);
+    assert_eq!(
+        Cell::again(0).looked_up().gives(asked()),
+        (Unknown, Some(Reason::OutcomeUnknown), Nobody, Same)
+    );
+    let aged = |hours| Cell::again(1).looked_up().key_aged(TimeDelta::hours(hours)).gives(asked());
+    assert_eq!(aged(23), on, "the margin is for look-ups");
+    assert_eq!(aged(24), (Parked, Some(Reason::KeyExpiredUndecided), Own, Same));
+}
+
+#[test]
+fn a_send_without_a_trustworthy_answer_stays_open_on_the_re_ask_ladder() {
+    for doubt in [
+        Doubt::TimedOut,
+        Doubt::ConnectionLost,
+        Doubt::ServerError,
+        Doubt::Unreadable,
+        Doubt::NotTheGateway,
+        Doubt::LeaseExpired,
+    ] {
+        let expect = (Unknown, Some(Reason::OutcomeUnknown), Nobody, Same);
+        assert_eq!(Cell::first().gives(Verdict::Unknown(doubt)), expect);
+        assert_eq!(Cell::again(2).gives(Verdict::Unknown(doubt)), expect);
+        let first = Cell::first().decide(Verdict::Unknown(doubt));
+        assert_eq!(first.next_attempt_at, Some(now() + TimeDelta::seconds(5)));
+        let fourth = Cell::again(1).row(|row| row.asks = 3).decide(Verdict::Unknown(doubt));
+        assert_eq!(fourth.next_attempt_at, Some(now() + TimeDelta::seconds(600)));
+    }
+    let looked = Cell::again(1).looked_up();
+    let expect = (Unknown, Some(Reason::OutcomeUnknown), Own, Same);
+    assert_eq!(looked.gives(Verdict::Unknown(Doubt::ServerError)), expect, "a look-up sends nothing");
+    let expect = (Parked, Some(Reason::OutcomeUnknown), Nobody, Same);
+    for cell in [Cell::first().without_lookup().past_deadline(), Cell::again(1).without_lookup().wished()] {
+        assert_eq!(cell.gives(Verdict::Unknown(Doubt::TimedOut)), expect, "nothing can ask any more");
+    }
+}
+
+#[test]
+fn our_key_with_other_bytes_parks() {
+    let expect = (Parked, Some(Reason::RequestChanged), Nobody, Same);
+    assert_eq!(Cell::first().gives(Verdict::Unknown(Doubt::KeyMismatch)), expect);
+}
+
+#[test]
+fn in_progress_is_asked_again_no_sooner_than_told() {
+    let told = Verdict::InProgress { retry_after: Some(Duration::from_secs(90)) };
+    let expect = (Unknown, Some(Reason::InProgressAtGateway), Nobody, Same);
+    assert_eq!(Cell::again(1).gives(told.clone()), expect);
+    assert_eq!(Cell::again(1).decide(told).next_attempt_at, Some(now() + TimeDelta::seconds(90)));
+    let looked = (Unknown, Some(Reason::InProgressAtGateway), Own, Same);
+    assert_eq!(Cell::again(1).looked_up().gives(Verdict::InProgress { retry_after: None }), looked);
+}
+
+#[test]
+fn a_charge_pending_at_the_gateway_is_asked_about_until_it_promised_to_know() {
+    let pending = || Verdict::PendingAtGateway { reference: Some("pi_1".into()) };
+    let on = (Unknown, Some(Reason::PendingAtGateway), Nobody, Same);
+    assert_eq!(Cell::first().gives(pending()), on);
+    assert_eq!(Cell::first().decide(pending()).gateway_ref, None, "no charge yet");
+    let aged = |hours| Cell::again(1).looked_up().key_aged(TimeDelta::hours(hours));
+    assert_eq!(aged(1).gives(pending()), (Unknown, Some(Reason::PendingAtGateway), Own, Same));
+    assert_eq!(aged(2).gives(pending()), (Parked, Some(Reason::UnknownTooLong), Own, Same));
+    let mut days = aged(30).row(|row| row.reason = Some(Reason::PendingAtGateway));
+    days.facts.async_final_within = Some(Duration::from_secs(5 * 86_400));
+    assert_eq!(days.gives(pending()).0, Unknown, "longer than the key lives");
+    let missed = days.gives(not_sent(NotSent::OnlyAsked));
+    assert_eq!(
+        missed,
+        (Unknown, Some(Reason::PendingAtGateway), Own, Same),
+        "one failed look-up does not park"
+    );
+}
+
+#[test]
+fn an_answer_that_cannot_be_true_parks() {
+    let what = || Verdict::ContractViolation { what: "2xx without an amount".into() };
+    assert_eq!(Cell::first().gives(what()), (Parked, Some(Reason::ContractViolation), Nobody, Same));
+    let looked = (Parked, Some(Reason::ContractViolation), Own, Same);
+    assert_eq!(Cell::again(1).looked_up().gives(what()), looked);
+}
+
+#[test]
+fn a_tombstone_cancels_only_what_was_wished_to_be_cancelled() {
+    let voided = || Verdict::Voided;
+    assert_eq!(Cell::again(2).wished().gives(voided()), (Cancelled, Some(Reason::VoidProven), All, Same));
+    let late = (Failed, Some(Reason::DeadlinePassed), All, Same);
+    assert_eq!(Cell::again(2).past_deadline().gives(voided()), late);
+    assert_eq!(Cell::again(2).gives(voided()), (Parked, Some(Reason::VoidProven), Own, Same));
+}
+
+#[test]
+fn plans_by_name() {
+    let expired = TimeDelta::hours(23);
+    let moved = |row: &mut Payment| row.gateway_account = Some("another".into());
+    let older = |row: &mut Payment| row.renderer = Some(0);
+    let fresh = |row: &mut Payment| (row.gateway_account, row.renderer) = (None, None);
+    for (name, cell, expect) in [
+        ("first send", Cell::first().row(fresh), Plan::Charge),
+        ("retry", Cell::first(), Plan::Charge),
+        ("unknown, all answered since", Cell::again(0), Plan::Charge),
+        ("clean, wished", Cell::again(0).wished(), Plan::GiveBack(NotSent::CancelWished)),
+        ("clean, late", Cell::first().past_deadline(), Plan::GiveBack(NotSent::DeadlinePassed)),
+        ("clean, old key", Cell::first().key_aged(expired), Plan::GiveBack(NotSent::KeyExpired)),
+        ("clean, other account", Cell::first().row(moved), Plan::Park(Reason::AccountChanged)),
+        ("clean, other renderer", Cell::first().row(older), Plan::Park(Reason::AccountChanged)),
+        ("open", Cell::again(1), Plan::LookUpThenCharge),
+        ("open, wished", Cell::again(1).wished(), Plan::LookUpOnly),
+        ("open, late", Cell::again(1).past_deadline(), Plan::LookUpOnly),
+        ("open, old key", Cell::again(1).key_aged(expired), Plan::LookUpOnly),
+        ("open, other renderer", Cell::again(1).row(older), Plan::LookUpOnly),
+        ("open, other account", Cell::again(1).row(moved), Plan::Park(Reason::AccountChanged)),
+        ("open, no look-up", Cell::again(1).without_lookup(), Plan::Charge),
+        (
+            "open, no look-up, wished",
+            Cell::again(1).without_lookup().wished(),
+            Plan::Park(Reason::OutcomeUnknown),
+        ),
+        (
+            "open, no look-up, old key",
+            Cell::again(1).without_lookup().key_aged(expired),
+            Plan::Park(Reason::KeyExpiredUndecided),
+        ),
+        (
+            "open, no look-up, other renderer",
+            Cell::again(1).without_lookup().row(older),
+            Plan::Park(Reason::AccountChanged),
+        ),
+    ] {
+        assert_eq!(plan(&cell.view(), &cell.facts, now()), expect, "{name}");
+    }
+}
+
+#[test]
+fn other_bytes_are_never_sent_under_a_used_key() {
+    let (same, other) = ([1; 32], [2; 32]);
+    let hashed = |row: &mut Payment| row.request_hash = Some([1; 32]);
+    for (cell, planned, hash, expect) in [
+        (Cell::first(), Plan::Charge, other, Plan::Charge),
+        (Cell::first().row(hashed), Plan::Charge, same, Plan::Charge),
+        (Cell::first().row(hashed), Plan::Charge, other, Plan::Park(Reason::RequestChanged)),
+        (Cell::again(1).row(hashed), Plan::LookUpThenCharge, same, Plan::LookUpThenCharge),
+        (Cell::again(1).row(hashed), Plan::LookUpThenCharge, other, Plan::LookUpOnly),
+        (Cell::again(1).row(hashed), Plan::LookUpOnly, other, Plan::LookUpOnly),
+        (
+            Cell::again(1).row(hashed).without_lookup(),
+            Plan::Charge,
+            other,
+            Plan::Park(Reason::RequestChanged),
+        ),
+    ] {
+        assert_eq!(with_request(planned, &cell.row, &cell.facts, &hash), expect);
+    }
+}
+
+#[test]
+fn not_found_permits_a_resend_only_where_it_was_planned() {
+    let only_asked = |seconds: Option<u64>| {
+        let retry_after = seconds.map(Duration::from_secs);
+        AfterLookup::Settle(Verdict::NotSent { why: NotSent::OnlyAsked, retry_after })
+    };
+    let missing = |ahead| Lookup::NotFound { visible_after: Some(now() + TimeDelta::seconds(ahead)) };
+    assert_eq!(after_lookup(Plan::LookUpThenCharge, missing(60), now()), AfterLookup::Charge);
+    assert_eq!(after_lookup(Plan::LookUpOnly, missing(60), now()), only_asked(Some(60)));
+    assert_eq!(after_lookup(Plan::LookUpOnly, missing(-60), now()), only_asked(None));
+    for plan in [Plan::LookUpThenCharge, Plan::LookUpOnly] {
+        let down = Lookup::Unavailable { retry_after: Some(Duration::from_secs(7)) };
+        assert_eq!(after_lookup(plan, down, now()), only_asked(Some(7)));
+        let claims_not_sent = Lookup::Found(not_sent(NotSent::Rejected));
+        assert_eq!(after_lookup(plan, claims_not_sent, now()), only_asked(None));
+        let open = Verdict::Unknown(Doubt::ServerError);
+        assert_eq!(after_lookup(plan, Lookup::Found(open.clone()), now()), AfterLookup::Settle(open));
+    }
+}
+
+#[test]
+fn the_gate_closes_by_lease_key_age_and_deadline_whichever_comes_first() {
+    let lease = Lease {
+        length: Duration::from_secs(30),
+        margin: Duration::from_secs(5),
+        gateway_total: Duration::from_secs(20),
+    };
+    let asked_at = Mono(Duration::from_secs(1_000));
+    let mut cell = Cell::again(1).key_aged(TimeDelta::hours(22));
+    cell.row.execute_before = Some(now() + TimeDelta::minutes(90));
+    let view = View { key_age: Some(Duration::from_secs(22 * 3_600)), ..cell.view() };
+    let gate = gate(&view, asked_at, &lease, &cell.facts);
+    assert_eq!(gate.send_before, Mono(Duration::from_secs(1_005)));
+    assert_eq!(gate.not_before, cell.row.due_at);
+    assert_eq!(gate.key_usable_until, Some(now() + TimeDelta::hours(1)));
+    assert_eq!(gate.key_usable_until_mono, Some(Mono(Duration::from_secs(1_000 + 3_600))));
+    assert_eq!(gate.execute_before, cell.row.execute_before);
+    assert_eq!(gate.check(now(), asked_at), Ok(()));
+    let hours = |n| now() + TimeDelta::hours(n);
+    assert_eq!(gate.check(hours(1), asked_at), Err(NotSent::KeyExpired));
+    assert_eq!(gate.check(now(), gate.send_before), Err(NotSent::LeaseTooShort));
+    assert_eq!(
+        gate.check(cell.row.due_at - TimeDelta::milliseconds(1), asked_at),
+        Err(NotSent::HostClockEarly)
+    );
+}
+
+#[test]
+fn a_parked_claim_closes_only_its_own_send() {
+    let decision = parked(Reason::CannotRender);
+    assert_eq!((decision.to, decision.answered, decision.epoch), (Parked, Own, Same));
+    assert_eq!(decision.budget, Budget::Untouched);
+    assert_eq!(others_open(&claimed(Status::Unknown, 2)), 2);
+}
