@@ -5,6 +5,8 @@ use crate::support::eventually;
 use crate::support::services::services;
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::BoxFuture;
+#[cfg(feature = "faults")]
+use punctual::bucket::Completed;
 use punctual::bucket::topics::{self, Depth, Difference, Ready, TopicsError};
 use punctual::bucket::{BadNoticeReason, Envelope, Left, Names, Outgoing, Producer, Ring, RingEvent, Taken};
 use punctual::domain::bucket::{self as place, Channel, Slot};
@@ -368,6 +370,44 @@ async fn what_is_not_complete_is_read_again_after_a_restart() {
     ring.remove().await;
 }
 
+/// Proofs come from a schedule only; the one in memory is part of the test-only feature.
+#[cfg(feature = "faults")]
+#[tokio::test]
+async fn the_committed_offset_is_the_oldest_incomplete_record_and_a_restart_begins_there() {
+    let schedule = punctual::schedule::Memory::new(host());
+    let ring = TestRing::new().await;
+    let now = Host.wall();
+    ring.publish(&(0..5).map(|n| envelope(Channel::Now, 0, notice(n, now))).collect::<Vec<_>>()).await;
+    let mut member = ring.join("w1", 100);
+    let mut taken = Vec::new();
+    for _ in 0..5 {
+        taken.push(next(&mut member).await.position);
+    }
+    let offsets = member.offsets();
+    for done in [0, 1, 3, 4] {
+        assert_eq!(offsets.complete(taken[done], schedule.keep_bad_notice()), Completed::Counted);
+    }
+    eventually("a commit in the background", SOON, || async {
+        (ring.committed(Channel::Now, 0) == Some(2)).then_some(())
+    })
+    .await;
+    assert_eq!(member.leave(SOON).await, Left::Cleanly);
+    assert_eq!(ring.committed(Channel::Now, 0), Some(2));
+    assert_eq!(offsets.complete(taken[2], schedule.keep_bad_notice()), Completed::TakenAway);
+
+    let mut again = ring.join("w1", 100);
+    let left =
+        [next(&mut again).await.position, next(&mut again).await.position, next(&mut again).await.position];
+    assert_eq!(left.map(punctual::bucket::Position::offset), [2, 3, 4]);
+    for at in left {
+        again.offsets().complete(at, schedule.keep_bad_notice());
+    }
+    // Stored by the last act of leaving, without any wait.
+    assert_eq!(again.leave(SOON).await, Left::Cleanly);
+    assert_eq!(ring.committed(Channel::Now, 0), Some(5));
+    ring.remove().await;
+}
+
 #[tokio::test]
 async fn two_members_share_every_minute_and_records_of_what_moved_are_not_current() {
     let ring = TestRing::new().await;
@@ -417,16 +457,20 @@ async fn a_second_process_under_the_same_slot_name_ends_the_first() {
 }
 
 #[tokio::test]
-async fn a_dead_broker_is_reported_with_what_was_not_acknowledged() {
-    let nobody = Kafka { bootstrap_servers: "127.0.0.1:1".into(), ..TestRing::named() };
-    let producer = Producer::new(&nobody).expect("an absent broker is no bad setting");
-    let names = Names::new(&nobody.topic_prefix);
-    let batch: Vec<Outgoing> = (0..3)
-        .map(|n| Outgoing::notice(&names, &envelope(Channel::Now, 0, notice(n, Host.wall()))))
-        .collect();
-    let failed = producer.publish(&batch).await.expect_err("nobody there");
-    assert_eq!((failed.indexes, failed.of), (vec![0, 1, 2], 3));
-    assert!(matches!(topics::check(&nobody, Depth::Full).await, Err(TopicsError::Unreachable(_))));
+async fn of_a_batch_exactly_the_records_that_did_not_arrive_are_named() {
+    let ring = TestRing::new().await;
+    let now = Host.wall();
+    // There is no partition 7.
+    let batch = [0, 7, 1, 7].map(|partition| envelope(Channel::Now, partition, notice(1, now)));
+    let failed = ring.relay.publish(&batch).await.expect_err("two of four");
+    assert_eq!((failed.indexes.as_slice(), failed.of), ([1, 3].as_slice(), 4));
+    assert!(failed.to_string().starts_with("2 of 4 records were not acknowledged"), "{failed}");
+    let mut member = ring.join("w1", 100);
+    let partitions =
+        [next(&mut member).await, next(&mut member).await].map(|taken| taken.position.partition());
+    assert!(partitions == [0, 1] || partitions == [1, 0], "{partitions:?}");
+    assert_eq!(member.leave(SOON).await, Left::Cleanly);
+    ring.remove().await;
 }
 
 #[tokio::test]
