@@ -30,7 +30,10 @@ impl<S: Schedule> Tick for Reaper<S> {
         let reaped = self.schedule.reap(self.margin, self.batch).await?;
         if reaped.expired > 0 {
             metrics::counter!("punctual_leases_expired_total").increment(u64::from(reaped.expired));
-            tracing::warn!(expired = reaped.expired, "claims expired without an outcome; they are UNKNOWN now");
+            tracing::warn!(
+                expired = reaped.expired,
+                "claims expired without an outcome; they are UNKNOWN now"
+            );
         }
         if reaped.deadline_failed > 0 {
             metrics::counter!("punctual_deadlines_passed_total").increment(u64::from(reaped.deadline_failed));

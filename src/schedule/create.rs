@@ -58,9 +58,11 @@ async fn once(pool: &PgPool, new: &NewPayment) -> Result<Option<CreateAnswer>, S
             transaction.rollback().await.map_err(before_commit)?;
             taken_external_id(pool, new).await.map_err(before_commit)
         }
-        None => found(&mut transaction, new.actor, &new.idempotency_key, &new.request_hash, &new.field_digests)
-            .await
-            .map_err(before_commit),
+        None => {
+            found(&mut transaction, new.actor, &new.idempotency_key, &new.request_hash, &new.field_digests)
+                .await
+                .map_err(before_commit)
+        }
     }
 }
 
@@ -128,7 +130,8 @@ async fn found(
     request_hash: &[u8; 32],
     digests: &BTreeMap<String, String>,
 ) -> Result<Option<CreateAnswer>, Error> {
-    let found = sqlx::query(statements::FOUND_KEY).bind(actor.0).bind(key).fetch_optional(&mut *connection).await?;
+    let found =
+        sqlx::query(statements::FOUND_KEY).bind(actor.0).bind(key).fetch_optional(&mut *connection).await?;
     let Some(found) = found else { return Ok(None) };
     let payment = row::payment_id(&found, "payment_id")?;
     let day = payment.due_day();
@@ -141,8 +144,11 @@ async fn found(
             .await?;
         return found.map(|found| Ok(CreateAnswer::Replayed(Box::new(row::view(&found)?)))).transpose();
     }
-    let found =
-        sqlx::query(statements::FOUND_DIGESTS).bind(day).bind(payment.as_uuid()).fetch_optional(connection).await?;
+    let found = sqlx::query(statements::FOUND_DIGESTS)
+        .bind(day)
+        .bind(payment.as_uuid())
+        .fetch_optional(connection)
+        .await?;
     let Some(found) = found else { return Ok(None) };
     let stored: Json<BTreeMap<String, String>> = found.try_get("field_digests")?;
     let pointers = stored.0.keys().chain(digests.keys()).collect::<std::collections::BTreeSet<_>>();

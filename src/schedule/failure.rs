@@ -16,9 +16,9 @@ pub(super) fn is_bad_data(error: &Error) -> bool {
 
 /// Is it "no partition for this row"? Postgres reports it as a check violation without a constraint.
 pub(super) fn is_missing_partition(error: &Error) -> bool {
-    error.as_database_error().is_some_and(|db| {
-        db.code().as_deref() == Some("23514") && db.constraint().is_none()
-    })
+    error
+        .as_database_error()
+        .is_some_and(|db| db.code().as_deref() == Some("23514") && db.constraint().is_none())
 }
 
 fn code(error: &Error) -> Option<String> {

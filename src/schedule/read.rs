@@ -42,8 +42,11 @@ async fn with_attempts(connection: &mut PgConnection, view: &mut PaymentView) ->
         return Ok(());
     }
     let id = view.payment.id;
-    let rows =
-        sqlx::query(statements::FIND_ATTEMPTS).bind(id.due_day()).bind(id.as_uuid()).fetch_all(connection).await?;
+    let rows = sqlx::query(statements::FIND_ATTEMPTS)
+        .bind(id.due_day())
+        .bind(id.as_uuid())
+        .fetch_all(connection)
+        .await?;
     view.attempts = rows.iter().map(row::attempt).collect::<Result<_, _>>()?;
     view.first_claimed_at = view.attempts.first().map(|first| first.claimed_at);
     Ok(())

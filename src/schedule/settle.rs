@@ -262,9 +262,7 @@ async fn park(pool: &PgPool, (answered, _): &Outcome, error: &Error) -> Result<(
     let claimed = answered.claimed();
     let mut transaction = pool.begin().await.map_err(before_commit)?;
     let fence = Some(claimed.payment().fence.0);
-    poison(&mut transaction, claimed.payment().id, fence, "keeper", error)
-        .await
-        .map_err(before_commit)?;
+    poison(&mut transaction, claimed.payment().id, fence, "keeper", error).await.map_err(before_commit)?;
     commit(transaction).await
 }
 

@@ -31,6 +31,7 @@ statements! {
     CLAIM = "claim",
     CLAIM_LATE_CANDIDATES = "claim_late_candidates",
     CREATE = "create",
+    DATABASE_NOW = "database_now",
     DEADLINE_CANDIDATES = "deadline_candidates",
     DEFER = "defer",
     DROP_DRAINED_NOTICES = "drop_drained_notices",
