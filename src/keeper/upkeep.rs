@@ -9,7 +9,11 @@ use std::future::Future;
 pub trait Upkeep: Send + Sync + 'static {
     /// Makes the day partitions from `back` days before today to `ahead` days after it that are
     /// missing; answers how many it made.
-    fn ensure_partitions(&self, back: u32, ahead: u32) -> impl Future<Output = Result<u64, ScheduleError>> + Send;
+    fn ensure_partitions(
+        &self,
+        back: u32,
+        ahead: u32,
+    ) -> impl Future<Output = Result<u64, ScheduleError>> + Send;
 
     /// Drops outbox partitions in which every notice is published; answers how many.
     fn drop_drained_notices(&self) -> impl Future<Output = Result<u64, ScheduleError>> + Send;

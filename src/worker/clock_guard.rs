@@ -41,7 +41,10 @@ impl ClockGuard {
     #[must_use]
     pub fn new(tolerance: Duration) -> Self {
         // A tolerance beyond chrono's range tolerates everything.
-        Self { tolerance: TimeDelta::from_std(tolerance).unwrap_or(TimeDelta::MAX), offset: TimeDelta::zero() }
+        Self {
+            tolerance: TimeDelta::from_std(tolerance).unwrap_or(TimeDelta::MAX),
+            offset: TimeDelta::zero(),
+        }
     }
 
     /// Takes a sample in and judges.

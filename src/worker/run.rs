@@ -175,14 +175,16 @@ impl<S: Schedule> Worker<S> {
         let now = self.clocks.due_now(self.clock.wall());
         loop {
             let Self { hold, lanes, brake, settings, .. } = self;
-            let Some((gateway, records)) = hold.pop_due(now, |name| takes(lanes, brake, settings, name)) else {
+            let Some((gateway, records)) = hold.pop_due(now, |name| takes(lanes, brake, settings, name))
+            else {
                 return;
             };
             // `takes` is 0 for a gateway without a lane.
             let Some(lane) = lanes.get(&gateway) else { return };
             let permits = lane.take(records.len());
             // What was revoked since the hold was swept is another worker's.
-            let ours = records.into_iter().filter(|held| held.position.as_ref().is_none_or(Place::is_current));
+            let ours =
+                records.into_iter().filter(|held| held.position.as_ref().is_none_or(Place::is_current));
             let batch: Vec<_> = ours.zip(permits).collect();
             if batch.is_empty() {
                 continue;
@@ -322,7 +324,9 @@ impl<S: Schedule> Worker<S> {
             FromBus::Record(taken) => {
                 self.taken(taken);
                 for _ in 1..TAKE_AT_ONCE {
-                    let Some(taken) = self.hold.has_room().then(|| self.bus.record_here()).flatten() else { return };
+                    let Some(taken) = self.hold.has_room().then(|| self.bus.record_here()).flatten() else {
+                        return;
+                    };
                     self.taken(taken);
                 }
             }
@@ -366,7 +370,8 @@ impl<S: Schedule> Worker<S> {
                 metrics::NOTICES_BAD.add(1, []);
                 let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
                 self.tasks.spawn(async move {
-                    let proof = super::store::keep(store.as_ref(), clock.as_ref(), taken.position, &bad).await;
+                    let proof =
+                        super::store::keep(store.as_ref(), clock.as_ref(), taken.position, &bad).await;
                     place.complete(proof);
                     Done::Kept
                 });

@@ -221,7 +221,9 @@ fn a_claim_recovered_too_late_to_send_is_given_back() {
 #[test]
 fn a_settle_whose_commit_answer_was_lost_is_repeated_and_written_once() {
     let (mut world, mut hand, id) = one();
-    world.memory.inject_next(Verb::Settle, [Fault::ErrorBefore, Fault::PerformedThenLost, Fault::ErrorBefore]);
+    world
+        .memory
+        .inject_next(Verb::Settle, [Fault::ErrorBefore, Fault::PerformedThenLost, Fault::ErrorBefore]);
     assert!(world.round(&mut hand).is_empty());
     assert_eq!((world.status(id), world.open()), (Status::Completed, 0));
     assert_eq!(world.memory.history(id).len(), 3, "created, claimed, settled");

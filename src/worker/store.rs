@@ -27,7 +27,12 @@ pub trait Store: Send + Sync + 'static {
 }
 
 /// Keeps it, with pauses, until that is durable.
-pub(super) async fn keep(store: &dyn Store, clock: &dyn Clock, at: Position, bad: &BadNotice) -> BadNoticeKept {
+pub(super) async fn keep(
+    store: &dyn Store,
+    clock: &dyn Clock,
+    at: Position,
+    bad: &BadNotice,
+) -> BadNoticeKept {
     let mut pause = Duration::from_millis(500);
     loop {
         match store.keep_bad_notice(at, bad).await {

@@ -9,6 +9,9 @@ mod support;
 
 mod broker;
 mod dev;
+#[cfg(feature = "faults")]
+mod gateway;
+mod intake;
 mod postgres;
 mod proxy;
 mod stand_in;

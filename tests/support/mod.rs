@@ -5,6 +5,7 @@
 
 #![allow(dead_code, reason = "not every test binary uses every part")]
 
+pub mod api;
 pub mod database;
 pub mod proxy;
 pub mod ring;

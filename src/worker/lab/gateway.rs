@@ -131,7 +131,8 @@ impl ScriptedGateway {
     fn arrive_late(&self) {
         let now = self.true_time.wall();
         let mut books = self.books.lock().unwrap();
-        let (arrived, still): (Vec<_>, Vec<_>) = std::mem::take(&mut books.late).into_iter().partition(|(at, _)| *at <= now);
+        let (arrived, still): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut books.late).into_iter().partition(|(at, _)| *at <= now);
         books.late = still;
         for (at, line) in arrived {
             if !(self.profile.replays_declines && books.declined.contains_key(&line.key)) {
@@ -190,7 +191,8 @@ impl Books {
     fn execute(&mut self, line: LedgerLine) -> String {
         let number = self.charged.len() + 1;
         let fresh = !self.charged.contains_key(&line.key);
-        let reference = self.charged.entry(line.key.clone()).or_insert_with(|| format!("ch_{number}")).clone();
+        let reference =
+            self.charged.entry(line.key.clone()).or_insert_with(|| format!("ch_{number}")).clone();
         self.bodies.insert(line.key.clone(), line.hash);
         self.ledger.push(LedgerLine { moved_money: fresh, ..line });
         reference
@@ -223,14 +225,20 @@ impl Gateway for ScriptedGateway {
         if payee.is_empty() {
             return Err(CannotRender("no payee".into()));
         }
-        let body = format!("{} {} {} {payee}", payment.id, payment.amount.minor.get(), payment.amount.currency);
+        let body =
+            format!("{} {} {} {payee}", payment.id, payment.amount.minor.get(), payment.amount.currency);
         let hash = Sha256::digest(&body).into();
-        Ok(FrozenRequest { key: gateway_key(payment.id, payment.epoch), body: SecretString::from(body), hash })
+        Ok(FrozenRequest {
+            key: gateway_key(payment.id, payment.epoch),
+            body: SecretString::from(body),
+            hash,
+        })
     }
 
     fn charge(&self, claimed: Claimed, request: FrozenRequest, gate: SendGate) -> BoxFuture<'_, Answered> {
         Box::pin(async move {
-            let (act, after) = self.script.lock().unwrap().pop_front().unwrap_or((Act::Charge, Duration::ZERO));
+            let (act, after) =
+                self.script.lock().unwrap().pop_front().unwrap_or((Act::Charge, Duration::ZERO));
             let began = self.host.mono();
             if let Err(why) = gate.check(self.host.wall(), began) {
                 return claimed.not_started(why);
