@@ -4,9 +4,9 @@
 //! be tried: the watermark of its partition waits for it, the records behind it do not. If this dies
 //! here, the record is read again.
 
-use crate::bucket::{BadNotice, Position};
+use crate::bucket::{BadNotice, Names, Position};
 use crate::platform::clock::Clock;
-use crate::schedule::{BadNoticeKept, ScheduleError};
+use crate::schedule::{BadNoticeKept, BadRecord, Postgres, ScheduleError};
 use chrono::{DateTime, Utc};
 use futures_util::future::BoxFuture;
 use std::time::Duration;
@@ -43,5 +43,36 @@ pub(super) async fn keep(
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
         }
+    }
+}
+
+/// The database of the schedule as the loop's store; topics are named by `names`.
+#[derive(Debug, Clone)]
+pub struct PostgresStore {
+    /// The truth.
+    pub schedule: Postgres,
+    /// Of the ring that the records come from.
+    pub names: Names,
+}
+
+impl Store for PostgresStore {
+    fn database_now(&self) -> BoxFuture<'_, Result<DateTime<Utc>, ScheduleError>> {
+        Box::pin(self.schedule.database_now())
+    }
+
+    fn keep_bad_notice<'a>(
+        &'a self,
+        at: Position,
+        bad: &'a BadNotice,
+    ) -> BoxFuture<'a, Result<BadNoticeKept, ScheduleError>> {
+        let record = BadRecord {
+            topic: self.names.topic(at.channel()),
+            partition: at.partition(),
+            offset: at.offset(),
+            reason: bad.reason.to_string(),
+            key: bad.key.clone(),
+            payload: bad.value.clone(),
+        };
+        Box::pin(self.schedule.keep_bad_notice(record))
     }
 }
