@@ -15,6 +15,7 @@ use crate::platform::dice::Dice;
 use crate::schedule::{Fault, Schedule};
 use chrono::{DateTime, TimeDelta, Utc};
 use proptest::prelude::*;
+use std::cell::Cell;
 use std::time::Duration;
 
 struct Chaos {
@@ -23,6 +24,7 @@ struct Chaos {
     hands: [Hand; 2],
     ids: Vec<PaymentId>,
     waiting: Vec<(Record, DateTime<Utc>)>,
+    may_crash: bool,
 }
 
 /// What one seed came to.
@@ -70,7 +72,8 @@ impl Chaos {
         let world = World::with(Profile { replays_declines, lookup, ..sandbox_profile() });
         let skew = TimeDelta::milliseconds(i64::try_from(below(&dice, 400)).unwrap() - 200);
         let hands = [world.hand("w1", seed ^ 1), world.skewed_hand("w2", seed ^ 2, skew)];
-        let ids = (0..4).map(|n| world.add(n, i64::try_from(below(&dice, 60_000)).unwrap())).collect::<Vec<_>>();
+        let ids =
+            (0..4).map(|n| world.add(n, i64::try_from(below(&dice, 60_000)).unwrap())).collect::<Vec<_>>();
         for id in &ids {
             if below(&dice, 4) == 0 {
                 let deadline = world.now() + Duration::from_secs(120 + below(&dice, 300));
@@ -82,7 +85,7 @@ impl Chaos {
         }
         let faults = SeededDice::new(seed ^ 3);
         world.memory.inject(move |_| random_fault(&faults));
-        Self { dice, world, hands, ids, waiting: Vec::new() }
+        Self { dice, world, hands, ids, waiting: Vec::new(), may_crash: true }
     }
 
     /// Everything due, some of it twice, dealt to both workers at once; then reaper, client, time.
@@ -96,7 +99,8 @@ impl Chaos {
             }
             due.push(record);
         }
-        let (back, later) = std::mem::take(&mut self.waiting).into_iter().partition(|(_, until)| *until <= now);
+        let (back, later) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|(_, until)| *until <= now);
         self.waiting = later;
         due.extend(Vec::into_iter(back).map(|(record, _)| record));
         let (left, right): (Vec<_>, Vec<_>) = due.into_iter().partition(|_| below(&self.dice, 2) == 0);
@@ -108,25 +112,36 @@ impl Chaos {
                 one.step.present_late(Duration::from_secs(15), vec![None, None]).await;
             }
         };
+        let done = Cell::new(false);
         let both = async {
-            futures_util::join!(one.step.present(seat(left)), two.step.present(seat(right)), scan)
+            futures_util::join!(one.step.present(seat(left)), two.step.present(seat(right)), scan);
+            done.set(true);
         };
         // While they work, expired claims are reaped and asked about by the other worker: a step
         // whose settle takes longer than its lease is a zombie.
         let meanwhile = async {
             loop {
                 drop(self.world.memory.reap(lease().margin, 10).await);
+                if done.get() {
+                    return;
+                }
                 two.step.present_late(Duration::ZERO, vec![None]).await;
                 self.world.time.sleep(Duration::from_secs(7)).await;
             }
         };
-        self.world.time.run(async {
-            tokio::select! {
-                biased;
-                _ = both => {}
-                () = meanwhile => {}
-            }
-        });
+        if self.may_crash && below(&self.dice, 8) == 0 {
+            // The process dies: every future is dropped where it stands.
+            let dies = self.world.time.sleep(Duration::from_millis(below(&self.dice, 10_000)));
+            self.world.time.run(async {
+                tokio::select! {
+                    biased;
+                    _ = async { futures_util::join!(both, meanwhile) } => {}
+                    () = dies => {}
+                }
+            });
+        } else {
+            self.world.time.run(async { futures_util::join!(both, meanwhile) });
+        }
         for hand in &mut self.hands {
             self.waiting.extend(hand.returned());
         }
@@ -141,6 +156,7 @@ impl Chaos {
     fn heal(&mut self) {
         self.world.memory.inject(|_| Fault::None);
         self.world.gateway.heal();
+        self.may_crash = false;
         for _ in 0..200 {
             self.round();
             let ended = |id: &PaymentId| {
@@ -173,7 +189,11 @@ impl Chaos {
             ends: chaos.ids.iter().map(|id| chaos.world.status(*id)).collect(),
         };
         for end in &trace.ends {
-            assert!(end.is_final() || *end == Status::Parked, "seed {seed}: still {end:?}");
+            assert!(
+                end.is_final() || *end == Status::Parked,
+                "seed {seed}: still {end:?}\n{}",
+                trace.histories[trace.histories.len().saturating_sub(30)..].join("\n")
+            );
         }
         trace
     }
@@ -198,7 +218,16 @@ fn the_same_seed_gives_the_same_run_and_the_seeds_meet_every_situation() {
         assert_eq!(Chaos::run(seed), *trace, "seed {seed}");
     }
     let told = |what: &str| traces.iter().flat_map(|t| &t.histories).filter(|row| row.contains(what)).count();
-    for what in ["lease_expired", "fenced", "cancelled", "deadline_passed", "COMPLETED", "FAILED", "PARKED", "UNKNOWN"] {
+    for what in [
+        "lease_expired",
+        "fenced",
+        "cancelled",
+        "deadline_passed",
+        "COMPLETED",
+        "FAILED",
+        "PARKED",
+        "UNKNOWN",
+    ] {
         assert!(told(what) > 0, "never seen: {what}");
     }
     let resent = traces.iter().flat_map(|t| &t.ledger).filter(|line| !line.moved_money).count();
