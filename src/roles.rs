@@ -180,7 +180,7 @@ pub async fn relay(common: Common) -> Result<(), Ended> {
         names: bucket::Names::new(&kafka.topic_prefix),
     };
     tracing::info!(holder = relay.holder, "the relay works");
-    let ended = relay::run(&relay, &schedule, &ring, common.shutdown.receiver()).await;
+    let ended = relay::run(&relay, &schedule, &ring, &common.shutdown).await;
     schedule.close().await;
     ended.map_err(failed)
 }
@@ -202,7 +202,10 @@ pub async fn worker(common: Common) -> Result<(), Ended> {
         ladders: ladders(&common.config.ladder),
         name,
         schedule: Arc::new(schedule.clone()),
-        store: Arc::new(schedule.clone()),
+        store: Arc::new(worker::PostgresStore {
+            schedule: schedule.clone(),
+            names: bucket::Names::new(&common.config.kafka.topic_prefix),
+        }),
         gateways: vec![gateway],
         clock: common.clock.clone(),
         dice: common.dice.clone(),
