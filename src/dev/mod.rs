@@ -1,1 +1,179 @@
-//! One command that brings up everything on one machine.
+//! `punctual dev`: one command that brings up everything on one machine.
+//!
+//! **Promise.** When the names are printed, everything behind them is ready. Whatever ends the
+//! command — Ctrl-C, a termination signal, a service that dies, the end of standard input if asked,
+//! or a kill that cannot be caught — leaves no process, and no file unless `--data-dir` was given
+//! (after a kill: until the next `punctual dev`).
+//!
+//! The parts: `services` (both together), `postgres`, `kafka` with `artifacts` (where the broker
+//! comes from), `home` (the folder and its owner), `children` (processes that cannot outlive us),
+//! `orphans` (what an earlier run left), `ports`, `failure`.
+
+#![allow(clippy::disallowed_methods, reason = "it waits for real processes, never for payments")]
+
+pub mod artifacts;
+pub mod children;
+mod failure;
+mod home;
+pub mod kafka;
+mod orphans;
+pub mod ports;
+pub mod postgres;
+mod services;
+
+pub use failure::Failure;
+pub use postgres::Durability;
+pub use services::{Endpoints, KafkaChoice, Ports, Services, ServicesOptions};
+
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// How the names are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Output {
+    /// `NAME=value`, one a line, for scripts; the last line is `PUNCTUAL_READY=1`.
+    Env,
+    /// One object on one line.
+    Json,
+    /// For people.
+    Table,
+}
+
+/// `punctual dev`
+#[derive(Debug, Clone, clap::Args)]
+pub struct Args {
+    /// Start only Postgres and Kafka.
+    #[arg(long)]
+    pub services_only: bool,
+    /// How to print where everything is.
+    #[arg(short, long, value_enum, default_value = "table")]
+    pub output: Output,
+    /// Use free ports instead of 15432 and 19092.
+    #[arg(long)]
+    pub random_ports: bool,
+    /// Keep the data here instead of in a temporary folder that is removed at the end.
+    #[arg(long, value_name = "FOLDER")]
+    pub data_dir: Option<PathBuf>,
+    /// Also stop when standard input closes, so that a parent's death ends everything.
+    #[arg(long)]
+    pub until_stdin_closes: bool,
+    /// Let commits survive a power cut, as in production (slower).
+    #[arg(long)]
+    pub durable: bool,
+    /// How many Kafka brokers to start.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=5))]
+    pub brokers: u16,
+    /// `real` (Apache Kafka, started here), `in-process` (a stand-in) or somebody's servers.
+    #[arg(long, env = "KAFKA_BOOTSTRAP_SERVERS", value_name = "real|in-process|HOST:PORT,…")]
+    pub kafka: Option<String>,
+}
+
+impl Args {
+    fn services(&self) -> ServicesOptions {
+        ServicesOptions {
+            data_dir: self.data_dir.clone(),
+            ports: if self.random_ports { Ports::Random } else { Ports::Usual },
+            durability: if self.durable { Durability::Durable } else { Durability::TestOnly },
+            kafka: match self.kafka.as_deref() {
+                None | Some("" | "real") => KafkaChoice::Real(self.brokers),
+                Some("in-process") => KafkaChoice::InProcess,
+                Some(servers) => KafkaChoice::External(servers.to_owned()),
+            },
+        }
+    }
+}
+
+/// Runs until told to stop. Exit codes: 0 stopped as told, 1 something failed, 2 bad usage.
+pub async fn run(args: Args) -> ExitCode {
+    if !args.services_only {
+        eprintln!("punctual dev: only --services-only exists in this version");
+        return ExitCode::from(2);
+    }
+    match serve(&args).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("punctual dev: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve(args: &Args) -> Result<(), Failure> {
+    let mut told = std::pin::pin!(told_to_stop(args.until_stdin_closes)?);
+    let tell = |line: &str| eprintln!("{line}");
+    // Told to stop while starting: dropping the future kills what it has started.
+    let mut services = tokio::select! {
+        biased;
+        () = &mut told => return Ok(()),
+        started = Services::start(args.services(), tell) => started?,
+    };
+    print(args.output, services.endpoints()).map_err(Failure::io("print where the services are"))?;
+    let ended = loop {
+        tokio::select! {
+            biased;
+            () = &mut told => break Ok(()),
+            () = tokio::time::sleep(Duration::from_millis(500)) => {}
+        }
+        if let Err(failure) = services.still_up() {
+            break Err(failure);
+        }
+    };
+    services.stop().await;
+    ended
+}
+
+/// Completes at Ctrl-C, SIGTERM, SIGHUP or, if asked, the end of standard input.
+fn told_to_stop(until_stdin_closes: bool) -> Result<impl Future<Output = ()>, Failure> {
+    let listen = |kind| signal(kind).map_err(Failure::io("listen for signals"));
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    let mut terminate = listen(SignalKind::terminate())?;
+    let mut hang_up = listen(SignalKind::hangup())?;
+    let (close, closed) = tokio::sync::oneshot::channel::<()>();
+    let watch = until_stdin_closes.then_some(closed);
+    if until_stdin_closes {
+        // A plain thread: the runtime would wait for a blocking read at its own end.
+        std::thread::spawn(move || {
+            let mut byte = [0];
+            while std::io::stdin().read(&mut byte).is_ok_and(|read| read > 0) {}
+            drop(close);
+        });
+    }
+    Ok(async move {
+        let stdin = async {
+            match watch {
+                Some(closed) => drop(closed.await),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hang_up.recv() => {}
+            () = stdin => {}
+        }
+    })
+}
+
+fn print(output: Output, endpoints: &Endpoints) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match output {
+        Output::Env => {
+            for (name, value) in endpoints.pairs() {
+                writeln!(out, "{name}={value}")?;
+            }
+            writeln!(out, "PUNCTUAL_READY=1")?;
+        }
+        Output::Json => writeln!(out, "{}", serde_json::to_string(endpoints)?)?,
+        Output::Table => {
+            for (name, value) in endpoints.pairs() {
+                writeln!(out, "{name:<26}{value}")?;
+            }
+            writeln!(out, "\nCtrl-C stops everything.")?;
+        }
+    }
+    out.flush()
+}

@@ -1,1 +1,149 @@
-//! TODO-STUB intake
+//! Stage 1, intake: the REST interface, where a client's wish becomes a durable payment or nothing.
+//!
+//! **Promises.** A 201 means committed: payment, idempotency key, history and due notice in one
+//! transaction. The same key never makes a second payment, whatever was lost on the way. Nothing
+//! is accepted that a later stage could not carry out: amounts are integers, times have offsets,
+//! currencies and gateways are known. No card number gets past this stage, and neither keys nor
+//! payees get into a log.
+//!
+//! **Relies on** `schedule::Postgres` alone; it holds no state but a cache of API keys.
+//!
+//! **Why this way.** `wire` (shape) → `rules` (permission) → `canonical` (identity) are pure
+//! functions from bytes to [`NewPayment`](crate::schedule::NewPayment), so every row of the
+//! interface's table is tested without a database. The verb then runs in a task of its own, because
+//! a request may be dropped at any time and a transaction may not.
+//!
+//! **If this dies here:** before the commit nothing happened; after it the payment exists and the
+//! client's repetition gets the answer that was lost.
+
+mod actor;
+mod cancel;
+mod canonical;
+mod card;
+mod create;
+mod envelope;
+mod headers;
+mod instant;
+mod key;
+mod limits;
+mod node;
+mod problem;
+mod read;
+mod rules;
+mod serve;
+mod wire;
+
+#[cfg(test)]
+mod answer_tests;
+#[cfg(test)]
+mod chaos_tests;
+#[cfg(test)]
+mod request_tests;
+
+pub use key::{ApiKey, KeyMode, NotAKey};
+pub use problem::{Code, FieldError, Parts, Problem, Retryable};
+pub use rules::Terms;
+pub use serve::{CannotListen, Limits, listen, serve};
+pub use wire::CREATION_RENDERING;
+
+use crate::domain::ids::GatewayName;
+use crate::platform::clock::SharedClock;
+use crate::platform::config::Api;
+use crate::platform::dice::SharedDice;
+use crate::schedule::{Actor, Postgres};
+use actor::{KeyCache, Scope};
+use axum::Router;
+use axum::body::Body;
+use axum::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use axum::http::{Response, StatusCode};
+use axum::routing::{get, post};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Everything a request needs. Cheap to clone.
+#[derive(Clone)]
+pub struct Intake {
+    schedule: Postgres,
+    clock: SharedClock,
+    dice: SharedDice,
+    terms: Arc<Terms>,
+    keys: Arc<KeyCache>,
+    request_timeout: Duration,
+}
+
+impl Intake {
+    /// Puts the stage together; `gateways` are the configured ones, the default first.
+    #[must_use]
+    pub fn new(
+        schedule: Postgres,
+        clock: SharedClock,
+        dice: SharedDice,
+        api: &Api,
+        gateways: Vec<GatewayName>,
+    ) -> Self {
+        let terms = Terms {
+            horizon: api.horizon,
+            due_grace: api.due_grace,
+            max_amount_minor: api.max_amount_minor,
+            gateways,
+        };
+        Self {
+            schedule,
+            clock,
+            dice,
+            terms: Arc::new(terms),
+            keys: Arc::new(KeyCache::new(api.key_cache)),
+            request_timeout: api.request_timeout,
+        }
+    }
+
+    /// Every route, each answer wrapped; `beside` is what else this process serves, such as health
+    /// and metrics, without API keys.
+    pub fn router(self, beside: Router) -> Router {
+        let envelope = envelope::Envelope {
+            clock: self.clock.clone(),
+            dice: self.dice.clone(),
+            request_timeout: self.request_timeout,
+        };
+        Router::new()
+            .route("/v1/scheduled-payments", post(create::post))
+            .route("/v1/scheduled-payments/{id}", get(read::get).delete(cancel::delete))
+            .route("/problems/{code}", get(problem::page))
+            .with_state(self)
+            .merge(beside)
+            .fallback(|| async { Problem::new(Code::RouteNotFound) })
+            .method_not_allowed_fallback(|| async { Problem::new(Code::MethodNotAllowed) })
+            .layer(axum::middleware::from_fn_with_state(envelope, envelope::wrap))
+    }
+
+    /// The actor behind the request's key.
+    ///
+    /// # Errors
+    /// 401, 403, or 503 if the database cannot be asked.
+    async fn authorise(&self, headers: &HeaderMap, scope: Scope) -> Result<Actor, Problem> {
+        let hash = actor::bearer(headers)?.hash();
+        let asked_at = self.clock.mono();
+        let record = match self.keys.get(&hash, asked_at) {
+            Some(record) => Some(record),
+            None => {
+                let schedule = self.schedule.clone();
+                let found = limits::to_the_end(async move { schedule.api_key(&hash).await }).await?;
+                if let Some(record) = &found {
+                    self.keys.put(hash, record.clone(), asked_at);
+                }
+                found
+            }
+        };
+        let actor = actor::permit(record, scope, self.clock.wall())?;
+        tracing::Span::current().record("actor", tracing::field::display(actor.id.0));
+        Ok(actor)
+    }
+}
+
+/// A JSON answer.
+fn json(status: StatusCode, body: Vec<u8>) -> Response<Body> {
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}

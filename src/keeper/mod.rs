@@ -1,1 +1,23 @@
-//! TODO-STUB keeper
+//! Stage 8: loops that watch the schedule and bring it back to where it should be.
+//!
+//! **Promises.** Each loop looks at the database, does a bounded amount of work and sleeps; it takes
+//! no input but a nudge ("look now"), so that a restart, a tick and a nudge are the same code, and
+//! running a loop twice at once is only waste: every move it makes is a compare-and-swap.
+//!
+//! **Relies on** the schedule's verbs being one transaction each, and on the database clock for
+//! every judgement. **If this dies here**, expired claims stay PROCESSING and deadlines wait until
+//! any keeper runs again; nothing is charged that would not be.
+
+mod bounds;
+mod partitions;
+mod reaper;
+mod runner;
+mod upkeep;
+#[cfg(test)]
+mod tests;
+
+pub use bounds::Bounds;
+pub use partitions::Partitions;
+pub use reaper::Reaper;
+pub use runner::{Next, Nudge, Tick, every};
+pub use upkeep::Upkeep;

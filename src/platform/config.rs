@@ -1,10 +1,59 @@
 //! Every setting, its default and its meaning: one table, from which the structs, the loading, the
 //! README's table and `config show` are made.
 //!
+//! **Promise.** A process either runs with settings that are each legal and legal together, or does
+//! not start and names every one that is wrong, with where it came from. Secrets are never printed:
+//! their type has no `Display`, its `Debug` is `***`, and no error repeats a value given to one.
+//!
 //! The setting `worker.lease` is that path in TOML, `PUNCTUAL_WORKER__LEASE` in the environment and
-//! `--set worker.lease=30s` on the command line; durations carry a unit.
+//! `--set worker.lease=30s` on the command line; durations carry a unit. Defaults lose to the file,
+//! the file to the environment, the environment to the command line.
+//!
+//! The parts: `value` (how one value reads and shows), `load` (the layers), `check` (combinations
+//! that are dangerous together), `show` (for people and for the README).
+
+mod check;
+mod load;
+mod show;
+mod value;
+
+pub use check::{Missing, check};
+pub use load::{FileText, Inputs, Loaded, Problem, Problems, Source, load};
+pub use show::{reference_markdown, shown_as_json, shown_as_table};
+pub use value::{Secret, Value};
 
 use std::time::Duration;
+
+/// One row of the table, as loading and showing see it.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting {
+    /// `worker.lease`.
+    pub name: &'static str,
+    /// What kind of value it takes, in words.
+    pub kind: &'static str,
+    /// What it means, with its unit or shape.
+    pub doc: &'static str,
+    /// Its value is never printed.
+    pub secret: bool,
+    /// Reads a text into its field; the error says what is wrong, without the value of a secret.
+    pub set: fn(&mut Config, &str) -> Result<(), String>,
+    /// Its present value as text, in the form that `set` reads; `***` for a secret that is set.
+    pub get: fn(&Config) -> String,
+}
+
+impl Setting {
+    /// The variable that sets it, `PUNCTUAL_WORKER__LEASE`.
+    #[must_use]
+    pub fn variable(&self) -> String {
+        format!("PUNCTUAL_{}", self.name.replace('.', "__").to_ascii_uppercase())
+    }
+
+    /// The row of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        SETTINGS.iter().find(|setting| setting.name == name)
+    }
+}
 
 macro_rules! settings {
     ($( $(#[$section_doc:meta])* $section:ident : $Section:ident { $( $field:ident : $kind:ty = $default:expr, $doc:literal; )* } )*) => {
@@ -19,6 +68,19 @@ macro_rules! settings {
         /// Every setting of every role.
         #[derive(Debug, Clone, Default)]
         pub struct Config { $( $(#[$section_doc])* pub $section: $Section, )* }
+
+        /// Every setting, in the order of the table.
+        pub static SETTINGS: &[Setting] = &[ $( $( Setting {
+            name: concat!(stringify!($section), ".", stringify!($field)),
+            kind: <$kind as Value>::KIND,
+            doc: $doc,
+            secret: <$kind as Value>::SECRET,
+            set: |config, text| {
+                config.$section.$field = <$kind as Value>::read(text)?;
+                Ok(())
+            },
+            get: |config| config.$section.$field.show(),
+        }, )* )* ];
     };
 }
 
@@ -32,8 +94,8 @@ const fn ms(n: u64) -> Duration {
 settings! {
     /// Where the truth lives.
     database: Database {
-        url: String = String::new(), "Postgres URL with user and database; also DATABASE_URL. Secret.";
-        owner_url: String = String::new(), "URL of the owner role for migrations and partitions; empty: the same as database.url. Secret.";
+        url: Secret = Secret::default(), "Postgres URL with user and database; also DATABASE_URL. Secret.";
+        owner_url: Secret = Secret::default(), "URL of the owner role for migrations and partitions; empty: the same as database.url. Secret.";
         pool: u32 = 8, "Connections of one process for its main work.";
         acquire_timeout: Duration = secs(5), "How long to wait for a connection before answering 503.";
         statement_timeout: Duration = secs(15), "Postgres ends a statement after this long.";
@@ -51,7 +113,7 @@ settings! {
         security_protocol: String = "plaintext".into(), "plaintext, ssl, sasl_plaintext or sasl_ssl.";
         sasl_mechanism: String = "SCRAM-SHA-512".into(), "SASL mechanism, where the protocol has one.";
         sasl_username: String = String::new(), "SASL user.";
-        sasl_password: String = String::new(), "SASL password. Secret.";
+        sasl_password: Secret = Secret::default(), "SASL password. Secret.";
         ssl_ca_location: String = String::new(), "File of trusted certificates; empty: the system's.";
         session_timeout: Duration = secs(15), "A worker silent for so long loses its partitions.";
     }
@@ -60,7 +122,7 @@ settings! {
         listen: String = "127.0.0.1:8080".into(), "Address and port.";
         horizon: Duration = secs(365 * 86_400), "Latest due time accepted, from now.";
         due_grace: Duration = secs(0), "How far in the past a due time may lie.";
-        max_amount_minor: i64 = 1_000_000_00, "Largest amount accepted, in minor units.";
+        max_amount_minor: i64 = 100_000_000, "Largest amount accepted, in minor units.";
         request_timeout: Duration = secs(10), "A request is answered 503 after this long.";
         header_timeout: Duration = secs(10), "A connection that has not sent its headers by then is closed.";
         max_connections: usize = 4_096, "Connections open at once; more wait.";
@@ -98,9 +160,9 @@ settings! {
     /// The generic HTTP gateway; the `sandbox` gateway is one of these.
     gateway: Gateway {
         name: String = "sandbox".into(), "Name that payments refer to; also the default gateway.";
-        url: String = String::new(), "Base URL; charges are POSTed to <url>/charges; also SANDBOX_URL.";
+        url: String = String::new(), "Base URL; charges are POSTed to it with /charges appended; also SANDBOX_URL.";
         account: String = "sandbox-1".into(), "Identity of the account at the gateway; never edited while keys are open.";
-        secret: String = "sandbox-secret".into(), "Bearer token sent to the gateway. Secret.";
+        secret: Secret = "sandbox-secret".into(), "Bearer token sent to the gateway. Secret.";
         key_ttl: Duration = secs(86_400), "How long the gateway remembers an idempotency key.";
         key_margin: Duration = secs(3_600), "Distance kept from key_ttl.";
         replays_declines: bool = false, "The gateway replays a stored decline under the same key. False unless proven.";
@@ -117,7 +179,7 @@ settings! {
     sandbox: Sandbox {
         listen: String = "127.0.0.1:8090".into(), "Address and port.";
         ledger: String = "sandbox-ledger.ndjson".into(), "File of the durable ledger.";
-        secret: String = "sandbox-secret".into(), "Bearer token expected. Secret.";
+        secret: Secret = "sandbox-secret".into(), "Bearer token expected. Secret.";
         key_ttl: Duration = secs(86_400), "How long an idempotency key is remembered.";
         replays_errors: bool = false, "Declines and 500s are stored and replayed under their key.";
         compares_body: bool = true, "Another body under a used key is refused.";

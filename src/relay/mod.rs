@@ -1,1 +1,148 @@
-//! TODO-STUB relay
+//! Stage 3: due notices, from the outbox in Postgres to the ring in Kafka.
+//!
+//! **Promise.** Every notice of the outbox is published at least once, ahead of its instant where
+//! there is time, and marked only after its delivery report. Each Kafka partition has one writer, in
+//! due order, because a writer leases the shard.
+//!
+//! **Relies on** `schedule` to stage in due order and to check the shard's fencing epoch in `mark`.
+//! Nothing relies on *us*: a notice that is never published is a late row, and the late scan claims it.
+//!
+//! **If this dies here**, between publishing and marking, the next holder of the shard publishes the
+//! same notices again. Duplicates are expected: the first claim wins and the others are refused. A
+//! holder that lost its shard while it was frozen can publish a batch out of order; it cannot mark.
+
+mod rounds;
+mod shards;
+pub mod stage;
+
+use crate::bucket::{self, Envelope, NotAcknowledged};
+use crate::domain::bucket::LONGEST_LEAD;
+use crate::schedule::{Schedule, ScheduleError, ShardLease, StagedNotice};
+use stage::Reach;
+use std::future::Future;
+use std::time::Duration;
+
+pub use rounds::{Relay, run};
+pub use shards::Shards;
+
+/// Where envelopes go; the ring in Kafka, or a simulated one.
+pub trait Publisher: Send + Sync {
+    /// Publishes all of a batch, keeping its order within each partition, and returns when every
+    /// envelope has its report.
+    fn publish(&self, batch: &[Envelope]) -> impl Future<Output = Result<(), NotAcknowledged>> + Send;
+}
+
+/// The ring in Kafka.
+#[derive(Debug)]
+pub struct Ring {
+    /// Writes to it.
+    pub producer: bucket::Producer,
+    /// Names its topics.
+    pub names: bucket::Names,
+}
+
+impl Publisher for Ring {
+    async fn publish(&self, batch: &[Envelope]) -> Result<(), NotAcknowledged> {
+        let records: Vec<_> =
+            batch.iter().map(|envelope| bucket::Outgoing::notice(&self.names, envelope)).collect();
+        self.producer.publish(&records).await
+    }
+}
+
+/// How a pass is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terms {
+    /// How far ahead notices are published; at most [`LONGEST_LEAD`] is taken.
+    pub lead: Duration,
+    /// A minute nearer than this gets its notices through `now`.
+    pub guard: Duration,
+    /// Most notices of one pass.
+    pub batch: u32,
+    /// Longest pause.
+    pub poll: Duration,
+}
+
+/// What a pass did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pass {
+    /// Acknowledged and marked.
+    pub published: usize,
+    /// Pause so long before the next pass of this shard.
+    pub pause: Duration,
+}
+
+/// Why a pass did not do all of its work. Nothing is lost in any case.
+#[derive(Debug, thiserror::Error)]
+pub enum PassFailed {
+    /// Another relay holds the shard: forget it. What was published is published again by that one.
+    #[error("the shard is not ours any more")]
+    ShardLost,
+    /// The acknowledged ones are marked; the others are staged again.
+    #[error("Kafka: {0}")]
+    NotAcknowledged(#[from] NotAcknowledged),
+    /// From reading or marking; after a failed mark the notices are published again.
+    #[error("schedule: {0}")]
+    Schedule(#[from] ScheduleError),
+}
+
+/// One pass over one shard: stage, publish, and only when *all* reports are in, mark what was
+/// acknowledged. Never spawns; takes no time of its own.
+///
+/// # Errors
+/// See [`PassFailed`].
+pub async fn step<S: Schedule, P: Publisher>(
+    schedule: &S,
+    publisher: &P,
+    shard: &ShardLease,
+    reach: Reach,
+    terms: &Terms,
+) -> Result<Pass, PassFailed> {
+    let lead = match reach {
+        Reach::Usual => terms.lead.min(longest_lead()),
+        Reach::Ahead => longest_lead(),
+    };
+    let staged = schedule.stage(shard, lead, terms.batch).await?;
+    let pause =
+        stage::pause(staged.notices.len(), terms.batch, staged.next_due, staged.database_now, terms.poll);
+    if reach == Reach::Ahead && !stage::is_crowded(&staged.notices, terms.batch) {
+        return Ok(Pass { published: 0, pause: terms.poll });
+    }
+    let plan = stage::place(staged, shard, terms.guard);
+    if plan.left > 0 {
+        tracing::error!(
+            left = plan.left,
+            residue = shard.residue,
+            "staged notices that cannot be published from here"
+        );
+    }
+    if plan.envelopes.is_empty() {
+        return Ok(Pass { published: 0, pause: pause.max(terms.poll) });
+    }
+    let (acknowledged, missing) = acknowledged(&publisher.publish(&plan.envelopes).await, plan.envelopes);
+    if !acknowledged.is_empty() && !schedule.mark(shard, &acknowledged).await? {
+        return Err(PassFailed::ShardLost);
+    }
+    match missing {
+        Some(missing) => Err(missing.into()),
+        None => Ok(Pass { published: acknowledged.len(), pause }),
+    }
+}
+
+fn longest_lead() -> Duration {
+    // A positive constant.
+    LONGEST_LEAD.to_std().unwrap_or_default()
+}
+
+fn acknowledged(
+    report: &Result<(), NotAcknowledged>,
+    batch: Vec<Envelope>,
+) -> (Vec<StagedNotice>, Option<NotAcknowledged>) {
+    let missing = report.as_ref().err();
+    let is_missing = |index| missing.is_some_and(|missing| missing.indexes.binary_search(&index).is_ok());
+    let there = batch.into_iter().enumerate().filter(|(index, _)| !is_missing(*index));
+    (there.map(|(_, envelope)| envelope.staged).collect(), missing.cloned())
+}
+
+#[cfg(test)]
+#[path = "relay_tests.rs"]
+mod tests;

@@ -46,6 +46,22 @@ impl Claimed {
         Self { payment, payee, claim_id, was, asked_at, claimed_at, key_age }
     }
 
+    /// A claim that no database granted, so that gateways can be tested alone; claimed at the
+    /// payment's last move. Absent from builds that can reach a real gateway.
+    #[cfg(any(test, feature = "faults"))]
+    #[must_use]
+    pub fn for_tests(
+        payment: Payment,
+        payee: SecretString,
+        claim_id: ClaimId,
+        was: Status,
+        asked_at: Mono,
+        key_age: Option<Duration>,
+    ) -> Self {
+        let claimed_at = payment.last_moved_at;
+        Self { payment, payee, claim_id, was, asked_at, claimed_at, key_age }
+    }
+
     /// The payment *after* the claim: status PROCESSING, attempt, fence and `unanswered` grown.
     #[must_use]
     pub fn payment(&self) -> &Payment {

@@ -1,1 +1,45 @@
-//! TODO-STUB worker
+//! Stage 5: one due notice → one settled payment.
+//!
+//! Read [`step`] first: it is the whole story of a batch, and says why a charge happens at most
+//! once. Around it: [`hold`] keeps notices until their instant; `run` is the loop that feeds steps
+//! and never waits; `claiming` and `returns` are the step's first and last act in detail; `brake`,
+//! `clock_guard` and `stuck` are the reasons to stop; `bus` is Kafka, joined or away.
+//!
+//! **Relies on** [`Schedule`](crate::schedule::Schedule) for every guarantee about rows and on
+//! [`Gateway`](crate::gateway::Gateway) for at most one money-moving request a claim. **If a worker
+//! dies**, others get its notices within seconds, and its open claims are asked about.
+
+mod brake;
+mod bus;
+mod claiming;
+mod clock_guard;
+mod course;
+mod drain;
+pub mod hold;
+#[cfg(any(test, feature = "faults"))]
+#[allow(missing_docs, clippy::unwrap_used)]
+pub mod lab;
+mod patience;
+mod place;
+mod progress;
+mod returns;
+mod run;
+mod seat;
+mod start;
+pub mod step;
+mod store;
+mod stuck;
+#[cfg(test)]
+mod step_tests;
+
+pub use brake::{Brake, ClocksApart};
+pub use bus::Join;
+pub use clock_guard::{ClockGuard, Clocks, Sample};
+pub use course::facts;
+pub use place::{Place, Record};
+pub use progress::Progress;
+pub use run::{Condition, Drained, Ended, Worker};
+pub use seat::{Permit, Seat};
+pub use start::Parts;
+pub use step::Step;
+pub use store::Store;

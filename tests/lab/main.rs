@@ -1,4 +1,10 @@
-//! Tests that need no service: whole protocols over the pure rules.
+//! Tests that need no service: rules, simulation, model, tidiness.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
+#![allow(unreachable_pub, reason = "one binary: its modules have no other readers")]
+
+mod ids;
 mod one_charge;
+mod readme;
+mod tidy;
 mod world;

@@ -1,0 +1,325 @@
+//! What a member knows, and what it does when the group changes.
+//!
+//! The callbacks run on the polling thread, inside `poll`, and return within milliseconds: they
+//! store watermarks (the client library commits them by itself while it gives partitions up), note
+//! what is ours, and pause. A commit that waits is never made here: it would wait without limit.
+
+use super::RingEvent;
+use crate::bucket::connect::Logged;
+use crate::bucket::lag::{PartitionLag, Report};
+use crate::bucket::names::Names;
+use crate::bucket::offsets::{SharedOffsets, Watermark};
+use crate::domain::bucket::{Backlog, Channel, Phase, channels, may_close, must_open, phase};
+use crate::platform::clock::SharedClock;
+use chrono::{DateTime, Utc};
+use rdkafka::client::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, Rebalance};
+use rdkafka::error::KafkaError;
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc as std_mpsc};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// A partition of the ring.
+pub(in crate::bucket) type Part = (Channel, i32);
+
+/// What the two threads and the [`Ring`](super::Ring) share. Locks are held for microseconds and
+/// never across a call of the client library that can wait.
+pub(in crate::bucket) struct Shared {
+    pub(in crate::bucket) names: Names,
+    pub(in crate::bucket) offsets: SharedOffsets,
+    clock: SharedClock,
+    events: mpsc::UnboundedSender<RingEvent>,
+    state: Mutex<State>,
+    polled_at_ms: AtomicU64,
+    has_ended: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    ours: BTreeSet<Part>,
+    open: BTreeSet<Channel>,
+    /// As the client was last told.
+    paused: BTreeSet<Part>,
+    /// Nothing is fetched: the records' channel is full, or we are leaving.
+    throttled: bool,
+    report: Option<Report>,
+    answered_at: Option<Duration>,
+}
+
+/// What to tell the client.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Turn {
+    pub(super) pause: Vec<Part>,
+    pub(super) resume: Vec<Part>,
+}
+
+impl Shared {
+    pub(super) fn new(names: Names, clock: SharedClock, events: mpsc::UnboundedSender<RingEvent>) -> Self {
+        let polled_at_ms = AtomicU64::new(millis(clock.mono().0));
+        let (offsets, state) = (SharedOffsets::new(), Mutex::default());
+        Self { names, offsets, clock, events, state, polled_at_ms, has_ended: AtomicBool::new(false) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // No change of the state panics half-way, so a poisoned one is still whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn clock(&self) -> SharedClock {
+        Arc::clone(&self.clock)
+    }
+
+    pub(super) fn tell(&self, event: RingEvent) {
+        // Fails when the ring was dropped, and then nobody needs to know.
+        let _dropped = self.events.send(event);
+    }
+
+    pub(super) fn end(&self, why: String) {
+        self.has_ended.store(true, Ordering::Relaxed);
+        self.tell(RingEvent::Ended(why));
+    }
+
+    /// Notes that the thread polls; answers how long it had not.
+    pub(super) fn polls_now(&self) -> Duration {
+        let now_ms = millis(self.clock.mono().0);
+        let before_ms = self.polled_at_ms.swap(now_ms, Ordering::Relaxed);
+        Duration::from_millis(now_ms.saturating_sub(before_ms))
+    }
+
+    pub(in crate::bucket) fn since_poll(&self) -> Duration {
+        let now_ms = millis(self.clock.mono().0);
+        Duration::from_millis(now_ms.saturating_sub(self.polled_at_ms.load(Ordering::Relaxed)))
+    }
+
+    pub(super) fn health(&self) -> super::Health {
+        let now = self.clock.mono().0;
+        let state = self.state();
+        super::Health {
+            partitions: state.ours.len(),
+            since_poll: self.since_poll(),
+            since_answer: state.answered_at.map(|at| now.saturating_sub(at)),
+            has_ended: self.has_ended.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(super) fn lag(&self) -> Vec<PartitionLag> {
+        self.state().report.as_ref().map(Report::lag).unwrap_or_default()
+    }
+
+    /// What the lag reader is to look at.
+    pub(in crate::bucket) fn ours(&self) -> Vec<Part> {
+        self.state().ours.iter().copied().collect()
+    }
+
+    pub(in crate::bucket) fn answered(&self, report: Option<Report>) {
+        let now = self.clock.mono().0;
+        let mut state = self.state();
+        state.answered_at = Some(now);
+        state.report = report.or(state.report.take());
+    }
+
+    pub(super) fn throttle(&self, on: bool) {
+        self.state().throttled = on;
+    }
+
+    pub(super) fn is_throttled(&self) -> bool {
+        self.state().throttled
+    }
+
+    /// Opens and closes buckets by the clock and the last report; answers what the client must be
+    /// told for it.
+    pub(super) fn turn(&self) -> Turn {
+        let now = self.clock.wall();
+        let offsets = self.offsets.lock();
+        let mut state = self.state();
+        let state = &mut *state;
+        for channel in channels() {
+            let next = |partition| offsets.next_offset(channel, partition);
+            let backlog = state.report.as_ref().and_then(|report| report.backlog(channel, &state.ours, next));
+            let was_open = state.open.contains(&channel);
+            let is_open = stays_open(channel, was_open, backlog, now);
+            if is_open != was_open {
+                tracing::debug!(?channel, is_open, ?backlog, "bucket");
+                if is_open {
+                    state.open.insert(channel)
+                } else {
+                    state.open.remove(&channel)
+                };
+            }
+        }
+        let wanted: BTreeSet<Part> = state
+            .ours
+            .iter()
+            .filter(|(channel, _)| state.throttled || !state.open.contains(channel))
+            .copied()
+            .collect();
+        let turn = Turn {
+            pause: wanted.difference(&state.paused).copied().collect(),
+            resume: state.paused.difference(&wanted).copied().collect(),
+        };
+        state.paused = wanted;
+        turn
+    }
+
+    /// The partitions with their offsets where one is given, as the client library wants them.
+    pub(in crate::bucket) fn list(
+        &self,
+        parts: impl IntoIterator<Item = (Part, Offset)>,
+    ) -> TopicPartitionList {
+        let mut list = TopicPartitionList::new();
+        for ((channel, partition), offset) in parts {
+            // Our offsets are never negative, and only a negative one is refused.
+            let _accepted = list.add_partition(&self.names.topic(channel), partition).set_offset(offset);
+        }
+        list
+    }
+
+    /// Tells the client what is to be committed next.
+    pub(super) fn store(&self, consumer: &BaseConsumer<Member>) {
+        let moved: Vec<Watermark> = self.offsets.lock().stored();
+        if moved.is_empty() {
+            return;
+        }
+        let list = self.list(
+            moved.iter().map(|mark| ((mark.channel, mark.partition), Offset::Offset(mark.next_offset))),
+        );
+        if let Err(error) = consumer.store_offsets(&list) {
+            // Every partition of the list was lost in this very moment; its next reader starts
+            // lower, and claims refuse what is done already.
+            tracing::debug!(%error, "watermarks not stored");
+        }
+    }
+
+    fn assigned(&self, parts: &[Part]) {
+        let mut offsets = self.offsets.lock();
+        for (channel, partition) in parts {
+            offsets.assigned(*channel, *partition);
+        }
+        drop(offsets);
+        let mut state = self.state();
+        state.ours = parts.iter().copied().collect();
+        // A pause does not survive an assignment at the client; what it fetched first is decided by
+        // the phase alone, since the report is about other partitions.
+        state.paused.clear();
+        state.report = None;
+        state.open.clear();
+    }
+
+    fn revoked(&self) -> usize {
+        let gone = {
+            let mut state = self.state();
+            state.paused.clear();
+            std::mem::take(&mut state.ours)
+        };
+        let mut offsets = self.offsets.lock();
+        for (channel, partition) in &gone {
+            offsets.revoked(*channel, *partition);
+        }
+        gone.len()
+    }
+
+    fn parts_of(&self, list: &TopicPartitionList) -> Vec<Part> {
+        let elements = list.elements();
+        elements.iter().filter_map(|it| Some((self.names.channel(it.topic())?, it.partition()))).collect()
+    }
+}
+
+/// Whether a bucket is to be open now. Until the lag reader has looked, only its minute opens it and
+/// nothing closes it.
+fn stays_open(channel: Channel, is_open: bool, backlog: Option<Backlog>, now: DateTime<Utc>) -> bool {
+    let Channel::Ring(slot) = channel else { return true };
+    let phase = phase(slot, now);
+    match backlog {
+        None => is_open || phase == Phase::Due,
+        Some(backlog) if is_open => !may_close(phase, backlog),
+        Some(backlog) => must_open(phase, backlog),
+    }
+}
+
+fn millis(instant: Duration) -> u64 {
+    u64::try_from(instant.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The client library's side of [`Shared`].
+pub(in crate::bucket) struct Member {
+    shared: Arc<Shared>,
+    /// Asks the lag reader not to wait. It is here, and nowhere else, so that the lag reader ends
+    /// with the client.
+    nudge: std_mpsc::SyncSender<()>,
+}
+
+impl Member {
+    pub(super) fn new(shared: Arc<Shared>, nudge: std_mpsc::SyncSender<()>) -> Self {
+        Self { shared, nudge }
+    }
+}
+
+impl ClientContext for Member {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        Logged.log(level, facility, message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        Logged.error(error, reason);
+    }
+}
+
+impl ConsumerContext for Member {
+    fn pre_rebalance(&self, consumer: &BaseConsumer<Self>, change: &Rebalance<'_>) {
+        match change {
+            Rebalance::Assign(list) => {
+                let parts = self.shared.parts_of(list);
+                self.shared.assigned(&parts);
+            }
+            Rebalance::Revoke(_) => {
+                // What is lost is another's already; storing for it would be refused.
+                if !consumer.assignment_lost() {
+                    self.shared.store(consumer);
+                }
+                let gone = self.shared.revoked();
+                self.shared.tell(RingEvent::Revoked(gone));
+            }
+            Rebalance::Error(error) => tracing::error!(%error, "the group could not be joined"),
+        }
+    }
+
+    fn post_rebalance(&self, consumer: &BaseConsumer<Self>, change: &Rebalance<'_>) {
+        if let Rebalance::Assign(list) = change {
+            // Before the first fetch: the client asks for the committed offsets first.
+            tell(&self.shared, consumer);
+            self.shared.tell(RingEvent::Assigned(list.count()));
+            // Full means that it has been asked already.
+            let _asked = self.nudge.try_send(());
+        }
+    }
+
+    fn commit_callback(&self, result: Result<(), KafkaError>, _offsets: &TopicPartitionList) {
+        if let Err(error) = result {
+            // Repeated by the next interval; a watermark is never lost, only later.
+            tracing::debug!(%error, "offsets not committed");
+        }
+    }
+}
+
+/// Opens and closes at the client what the clock and the lag reader say.
+pub(super) fn tell(shared: &Shared, consumer: &BaseConsumer<Member>) {
+    let Turn { pause, resume } = shared.turn();
+    let list = |parts: Vec<Part>| shared.list(parts.into_iter().map(|part| (part, Offset::Invalid)));
+    for (what, result) in [
+        ("pause", (!pause.is_empty()).then(|| consumer.pause(&list(pause)))),
+        ("resume", (!resume.is_empty()).then(|| consumer.resume(&list(resume)))),
+    ] {
+        if let Some(Err(error)) = result {
+            // The assignment changed under us; the next one starts from nothing paused.
+            tracing::warn!(%error, "could not {what} partitions");
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "member_tests.rs"]
+mod tests;

@@ -1,0 +1,149 @@
+//! Which partitions are paused, through a day of one member, without a broker.
+
+use super::*;
+use crate::domain::bucket::Slot;
+use crate::domain::lease::Mono;
+use crate::platform::clock::Clock;
+use futures_util::future::BoxFuture;
+
+struct Hand(Mutex<DateTime<Utc>>);
+
+impl Clock for Hand {
+    fn wall(&self) -> DateTime<Utc> {
+        *self.0.lock().unwrap()
+    }
+    fn mono(&self) -> Mono {
+        Mono(Duration::from_millis(u64::try_from(self.wall().timestamp_millis()).unwrap()))
+    }
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+fn at(text: &str) -> (Arc<Hand>, Shared) {
+    let hand = Arc::new(Hand(Mutex::new(text.parse().unwrap())));
+    let (events, _) = mpsc::unbounded_channel();
+    let shared = Shared::new(Names::new("payments."), hand.clone(), events);
+    (hand, shared)
+}
+
+fn set(hand: &Hand, text: &str) {
+    *hand.0.lock().unwrap() = text.parse().unwrap();
+}
+
+/// Two partitions of each topic.
+fn everything() -> Vec<Part> {
+    channels().flat_map(|channel| [(channel, 0), (channel, 1)]).collect()
+}
+
+fn bucket(minute: u8) -> Channel {
+    Channel::Ring(Slot::new(minute).unwrap())
+}
+
+fn minute(minute: u8) -> Vec<Part> {
+    vec![(bucket(minute), 0), (bucket(minute), 1)]
+}
+
+fn report(parts: &[(Part, i64, i64)]) -> Report {
+    let mut all: std::collections::BTreeMap<Part, (i64, i64)> =
+        everything().into_iter().map(|part| (part, (0, 0))).collect();
+    all.extend(parts.iter().map(|(part, committed, end)| (*part, (*committed, *end))));
+    Report::of(all)
+}
+
+#[test]
+fn on_assignment_everything_but_the_due_buckets_is_paused() {
+    let (_, shared) = at("2026-11-29T14:07:30Z");
+    shared.assigned(&everything());
+    let turn = shared.turn();
+    assert_eq!(turn.pause.len(), 122 - 2 * 4, "m05, m06, m07 and now stay open");
+    assert!(turn.resume.is_empty());
+    for open in [minute(5), minute(6), minute(7), vec![(Channel::Now, 0), (Channel::Now, 1)]].concat() {
+        assert!(!turn.pause.contains(&open), "{open:?}");
+    }
+    assert_eq!(shared.turn(), Turn::default(), "said once");
+}
+
+#[test]
+fn a_bucket_opens_300_ms_before_its_minute_and_closes_when_it_was_read_to_its_end() {
+    let (hand, shared) = at("2026-11-29T14:07:30Z");
+    shared.assigned(&everything());
+    shared.turn();
+    set(&hand, "2026-11-29T14:07:59.699Z");
+    assert_eq!(shared.turn(), Turn::default());
+    set(&hand, "2026-11-29T14:07:59.700Z");
+    assert_eq!(shared.turn(), Turn { pause: vec![], resume: minute(8) });
+
+    // Its minute ended two minutes ago; of partition 1 a record is unread.
+    set(&hand, "2026-11-29T14:11:00Z");
+    shared.turn();
+    let unread = |offsets: &SharedOffsets| {
+        let mut offsets = offsets.lock();
+        for offset in 0..4 {
+            assert!(offsets.taken(bucket(8), 0, offset).is_some());
+        }
+    };
+    unread(&shared.offsets);
+    let ends = [((bucket(8), 0), 0, 4), ((bucket(8), 1), 7, 8)];
+    shared.answered(Some(report(&ends)));
+    assert!(!shared.turn().pause.contains(&(bucket(8), 0)), "not before both are read");
+    assert!(shared.offsets.lock().taken(bucket(8), 1, 7).is_some());
+    assert_eq!(shared.turn().pause, minute(8));
+}
+
+#[test]
+fn an_ended_bucket_with_unread_records_is_opened_again_and_one_staged_ahead_is_not() {
+    let (_, shared) = at("2026-11-29T14:30:00Z");
+    shared.assigned(&everything());
+    shared.turn();
+    let (ended, ahead) = (bucket(10), bucket(40));
+    shared.answered(Some(report(&[((ended, 1), 5, 6), ((ahead, 0), 0, 900)])));
+    assert_eq!(shared.turn(), Turn { pause: vec![], resume: minute(10) });
+}
+
+#[test]
+fn a_full_channel_pauses_everything_and_room_resumes_only_what_is_open() {
+    let (_, shared) = at("2026-11-29T14:07:30Z");
+    shared.assigned(&everything());
+    shared.turn();
+    shared.throttle(true);
+    assert_eq!(shared.turn().pause.len(), 8);
+    shared.throttle(false);
+    let turn = shared.turn();
+    assert_eq!((turn.pause.len(), turn.resume.len()), (0, 8));
+}
+
+#[test]
+fn pauses_are_said_again_after_every_assignment() {
+    let (_, shared) = at("2026-11-29T14:07:30Z");
+    shared.assigned(&everything());
+    assert_eq!(shared.turn().pause.len(), 114);
+    assert_eq!(shared.revoked(), 122);
+    assert_eq!(shared.turn(), Turn::default(), "nothing is ours");
+    shared.assigned(&minute(40));
+    assert_eq!(shared.turn(), Turn { pause: minute(40), resume: vec![] });
+}
+
+#[test]
+fn the_gap_between_two_polls_is_measured() {
+    let (hand, shared) = at("2026-11-29T14:07:30Z");
+    assert_eq!(shared.polls_now(), Duration::ZERO);
+    set(&hand, "2026-11-29T14:09:31Z");
+    assert_eq!(shared.since_poll(), Duration::from_secs(121));
+    assert_eq!(shared.polls_now(), Duration::from_secs(121));
+    assert_eq!(shared.polls_now(), Duration::ZERO);
+}
+
+#[test]
+fn kafka_is_up_only_while_a_broker_answers_and_the_client_lives() {
+    let (hand, shared) = at("2026-11-29T14:07:30Z");
+    assert!(!shared.health().is_up(), "nobody has answered yet");
+    shared.answered(None);
+    assert!(shared.health().is_up());
+    set(&hand, "2026-11-29T14:08:00Z");
+    shared.polls_now();
+    assert!(!shared.health().is_up(), "the last answer is too old");
+    shared.answered(None);
+    shared.end("fenced".into());
+    assert!(!shared.health().is_up());
+}

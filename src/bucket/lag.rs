@@ -1,0 +1,158 @@
+//! How far behind the group is, asked on a thread of its own by a client that never subscribes.
+//!
+//! **Why.** The thread that polls must not wait for a broker's answer; and a bucket may close only
+//! when everything in it was read, which only the end of its partitions tells. What a report says
+//! is at most one round old: a record that arrives after it is found by the next one, and reopens
+//! its bucket.
+//!
+//! The lateness that counts is measured in Postgres; this is about the topics only.
+
+use super::connect::Logged;
+use super::consumer::Shared;
+use crate::domain::bucket::{Backlog, Channel};
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaResult;
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc as std_mpsc;
+use std::time::Duration;
+
+/// Between two reports.
+pub(super) const EVERY: Duration = Duration::from_secs(10);
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// One partition, as the lag reader saw it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartitionLag {
+    /// The topic.
+    pub channel: Channel,
+    /// The partition of the topic.
+    pub partition: i32,
+    /// Next offset of the group: committed, or the log's first.
+    pub committed: i64,
+    /// One past the last record.
+    pub end: i64,
+}
+
+impl PartitionLag {
+    /// Records that are not complete.
+    #[must_use]
+    pub fn records(&self) -> i64 {
+        (self.end - self.committed).max(0)
+    }
+}
+
+/// One look at all partitions that are ours.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    parts: BTreeMap<(Channel, i32), (i64, i64)>,
+}
+
+impl Report {
+    /// Committed (or first) offset and end of each partition.
+    pub(super) fn of(parts: BTreeMap<(Channel, i32), (i64, i64)>) -> Self {
+        Self { parts }
+    }
+
+    pub(super) fn lag(&self) -> Vec<PartitionLag> {
+        let lag = self.parts.iter().map(|(&(channel, partition), &(committed, end))| PartitionLag {
+            channel,
+            partition,
+            committed,
+            end,
+        });
+        lag.collect()
+    }
+
+    /// What is unread of a channel, over `ours`; `next` is the next offset that we would read, where
+    /// we have read any. `None`: the report is older than the assignment.
+    pub(super) fn backlog(
+        &self,
+        channel: Channel,
+        ours: &BTreeSet<(Channel, i32)>,
+        next: impl Fn(i32) -> Option<i64>,
+    ) -> Option<Backlog> {
+        let mut all = Backlog::Drained;
+        for part in ours.range((channel, i32::MIN)..=(channel, i32::MAX)) {
+            match self.parts.get(part) {
+                None => return None,
+                Some(&(committed, end)) if next(part.1).unwrap_or(committed) < end => all = Backlog::Unread,
+                Some(_) => {}
+            }
+        }
+        Some(all)
+    }
+}
+
+/// Looks every [`EVERY`] and when nudged, until the ring is gone.
+pub(super) fn watch(observer: &BaseConsumer<Logged>, shared: &Shared, nudged: &std_mpsc::Receiver<()>) {
+    loop {
+        match nudged.recv_timeout(EVERY) {
+            Ok(()) | Err(std_mpsc::RecvTimeoutError::Timeout) => {}
+            Err(std_mpsc::RecvTimeoutError::Disconnected) => return,
+        }
+        let ours = shared.ours();
+        match look(observer, shared, &ours) {
+            Ok(report) => shared.answered(report),
+            // Health shows the age of the last answer.
+            Err(error) => tracing::debug!(%error, "no lag report"),
+        }
+        let since_poll = shared.since_poll();
+        if since_poll > EVERY {
+            tracing::error!("the ring has not been polled for {since_poll:?}");
+        }
+    }
+}
+
+/// `None` if nothing is ours: then the question is only whether somebody answers.
+fn look(
+    observer: &BaseConsumer<Logged>,
+    shared: &Shared,
+    ours: &[(Channel, i32)],
+) -> KafkaResult<Option<Report>> {
+    if ours.is_empty() {
+        observer.fetch_watermarks(&shared.names.topic(Channel::Now), 0, ANSWER_WITHIN)?;
+        return Ok(None);
+    }
+    let ends = ask(observer, shared, ours, Offset::End)?;
+    let committed =
+        offsets_of(shared, &observer.committed_offsets(list(shared, ours, Offset::Invalid), ANSWER_WITHIN)?);
+    let fresh: Vec<_> = ours.iter().filter(|part| !committed.contains_key(part)).copied().collect();
+    let begins =
+        if fresh.is_empty() { BTreeMap::new() } else { ask(observer, shared, &fresh, Offset::Beginning)? };
+    let parts = ours.iter().filter_map(|part| {
+        let committed = committed.get(part).or_else(|| begins.get(part))?;
+        Some((*part, (*committed, *ends.get(part)?)))
+    });
+    Ok(Some(Report::of(parts.collect())))
+}
+
+/// One request a broker for all partitions: the protocol takes "end" and "beginning" as times.
+fn ask(
+    observer: &BaseConsumer<Logged>,
+    shared: &Shared,
+    parts: &[(Channel, i32)],
+    at: Offset,
+) -> KafkaResult<BTreeMap<(Channel, i32), i64>> {
+    let answer = observer.offsets_for_times(list(shared, parts, at), ANSWER_WITHIN)?;
+    Ok(offsets_of(shared, &answer))
+}
+
+fn list(shared: &Shared, parts: &[(Channel, i32)], offset: Offset) -> TopicPartitionList {
+    shared.list(parts.iter().map(|part| (*part, offset)))
+}
+
+fn offsets_of(shared: &Shared, list: &TopicPartitionList) -> BTreeMap<(Channel, i32), i64> {
+    let offsets = list.elements().into_iter().filter_map(|element| {
+        element.error().ok()?;
+        match element.offset() {
+            Offset::Offset(offset) => {
+                Some(((shared.names.channel(element.topic())?, element.partition()), offset))
+            }
+            Offset::Beginning | Offset::End | Offset::Stored | Offset::Invalid | Offset::OffsetTail(_) => {
+                None
+            }
+        }
+    });
+    offsets.collect()
+}

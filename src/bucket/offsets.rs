@@ -1,0 +1,524 @@
+//! Which records are done with, and how far each partition may be committed (rule R11).
+//!
+//! **Promise.** The watermark of a partition never passes a record that is not complete, and a
+//! record is complete only against a proof that only `schedule` can make: its outcome is durable,
+//! its claim was durably refused, it was kept as unreadable, or the late scan owns its row. A
+//! record of an assignment that is over can be completed by nobody: whoever owns the partition now
+//! reads it again, and the claim refuses it.
+//!
+//! **If this dies here** nothing is lost: records above the last committed watermark are read again.
+//!
+//! The order *outcome row, then offset* is held by types. This does not compile, since an answer
+//! that was not settled proves nothing:
+//!
+//! ```compile_fail,E0277
+//! use punctual::{bucket::{Offsets, Position}, schedule};
+//! fn done(offsets: &mut Offsets, at: Position, proof: schedule::Answered) {
+//!     offsets.complete(at, proof);
+//! }
+//! ```
+//!
+//! and its twin, one type apart, does:
+//!
+//! ```
+//! use punctual::{bucket::{Offsets, Position}, schedule};
+//! fn done(offsets: &mut Offsets, at: Position, proof: schedule::Settled) {
+//!     offsets.complete(at, proof);
+//! }
+//! ```
+//!
+//! Nor does one outcome complete two records:
+//!
+//! ```compile_fail,E0382
+//! use punctual::{bucket::{Offsets, Position}, schedule};
+//! fn done(offsets: &mut Offsets, first: Position, second: Position, proof: schedule::Settled, other: schedule::Settled) {
+//!     offsets.complete(first, proof);
+//!     offsets.complete(second, proof);
+//! }
+//! ```
+//!
+//! while two outcomes complete two:
+//!
+//! ```
+//! use punctual::{bucket::{Offsets, Position}, schedule};
+//! fn done(offsets: &mut Offsets, first: Position, second: Position, proof: schedule::Settled, other: schedule::Settled) {
+//!     offsets.complete(first, proof);
+//!     offsets.complete(second, other);
+//! }
+//! ```
+//!
+//! And nobody outside `schedule` makes a proof:
+//!
+//! ```compile_fail,E0624
+//! use punctual::schedule::{RefusedBecause, Refused};
+//! fn proof(made: Refused) -> Refused {
+//!     Refused::new(made.why())
+//! }
+//! ```
+//!
+//! ```
+//! use punctual::schedule::{RefusedBecause, Refused};
+//! fn proof(made: Refused) -> Refused {
+//!     made
+//! }
+//! ```
+
+use crate::domain::bucket::Channel;
+use crate::schedule::{BadNoticeKept, Deferred, Refused, Settled};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Where a record lies, and in which assignment of its partition to us it was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position {
+    channel: Channel,
+    partition: i32,
+    offset: i64,
+    assignment: u64,
+}
+
+impl Position {
+    /// The topic.
+    #[must_use]
+    pub fn channel(self) -> Channel {
+        self.channel
+    }
+
+    /// The partition of the topic.
+    #[must_use]
+    pub fn partition(self) -> i32 {
+        self.partition
+    }
+
+    /// The record's offset in the partition.
+    #[must_use]
+    pub fn offset(self) -> i64 {
+        self.offset
+    }
+}
+
+/// Why a record is done with.
+#[derive(Debug)]
+pub enum Proof {
+    /// Its payment's outcome is durable, or its claim was fenced off for good.
+    Settled(Settled),
+    /// Its claim was durably refused.
+    Refused(Refused),
+    /// It cannot be read, and is kept for people.
+    Kept(BadNoticeKept),
+    /// It was held too long, and the late scan owns its row.
+    Deferred(Deferred),
+}
+
+impl From<Settled> for Proof {
+    fn from(proof: Settled) -> Self {
+        Self::Settled(proof)
+    }
+}
+
+impl From<Refused> for Proof {
+    fn from(proof: Refused) -> Self {
+        Self::Refused(proof)
+    }
+}
+
+impl From<BadNoticeKept> for Proof {
+    fn from(proof: BadNoticeKept) -> Self {
+        Self::Kept(proof)
+    }
+}
+
+impl From<Deferred> for Proof {
+    fn from(proof: Deferred) -> Self {
+        Self::Deferred(proof)
+    }
+}
+
+/// What completing a record did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Completed {
+    /// It counts.
+    Counted,
+    /// It was complete already.
+    Again,
+    /// The partition is not ours any more, or was taken away and given back since: its next reader
+    /// gets the record again. Nothing to do.
+    TakenAway,
+}
+
+/// How far one partition may be committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Watermark {
+    /// The topic.
+    pub channel: Channel,
+    /// The partition of the topic.
+    pub partition: i32,
+    /// The next offset to read, as Kafka stores it: one past the last record of the complete run.
+    pub next_offset: i64,
+}
+
+/// The records of every partition that is ours. Pure; see [`SharedOffsets`] for the one in use.
+#[derive(Debug, Default)]
+pub struct Offsets {
+    partitions: BTreeMap<(Channel, i32), Partition>,
+    /// Grows with every assignment of any partition, so no two assignments share a number.
+    assignments: u64,
+}
+
+#[derive(Debug)]
+struct Partition {
+    assignment: u64,
+    /// Taken and not yet below the watermark, in offset order, each with whether it is complete.
+    /// The first one is never complete, so the watermark is its offset.
+    open: VecDeque<(i64, bool)>,
+    /// One past the last offset taken; `None` before the first.
+    next: Option<i64>,
+    /// The watermark last given out by [`Offsets::stored`].
+    given_out: Option<i64>,
+}
+
+impl Offsets {
+    /// Nothing is ours yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A partition was assigned to us. Everything known of an earlier assignment is forgotten.
+    pub fn assigned(&mut self, channel: Channel, partition: i32) {
+        self.assignments += 1;
+        let fresh =
+            Partition { assignment: self.assignments, open: VecDeque::new(), next: None, given_out: None };
+        self.partitions.insert((channel, partition), fresh);
+    }
+
+    /// A partition was taken away. What is in flight for it completes nothing any more.
+    pub fn revoked(&mut self, channel: Channel, partition: i32) {
+        self.partitions.remove(&(channel, partition));
+    }
+
+    /// A record was read. `None` for a partition that is not ours and for a record that was read
+    /// before in this assignment and is still open: the caller drops it.
+    ///
+    /// An offset below what was read is a log that was cut and written anew (or a position reset by
+    /// hand): the partition starts afresh there, because these are other records.
+    #[must_use]
+    pub fn taken(&mut self, channel: Channel, partition: i32, offset: i64) -> Option<Position> {
+        let known = self.partitions.get(&(channel, partition))?;
+        if known.next.is_some_and(|next| offset < next) {
+            if known.open.binary_search_by_key(&offset, |(open, _)| *open).is_ok() {
+                return None;
+            }
+            self.assigned(channel, partition);
+        }
+        let state = self.partitions.get_mut(&(channel, partition))?;
+        state.open.push_back((offset, false));
+        state.next = Some(offset + 1);
+        Some(Position { channel, partition, offset, assignment: state.assignment })
+    }
+
+    /// The record at `at` is done with, by this proof.
+    pub fn complete(&mut self, at: Position, proof: impl Into<Proof>) -> Completed {
+        // The proof has done its work by existing; consuming it keeps it from being used twice.
+        let _spent: Proof = proof.into();
+        self.finish(at)
+    }
+
+    fn finish(&mut self, at: Position) -> Completed {
+        let Some(state) = self.current(at) else { return Completed::TakenAway };
+        let Ok(place) = state.open.binary_search_by_key(&at.offset, |(offset, _)| *offset) else {
+            return Completed::Again;
+        };
+        let Some((_, complete)) = state.open.get_mut(place) else { return Completed::Again };
+        if std::mem::replace(complete, true) {
+            return Completed::Again;
+        }
+        while state.open.front().is_some_and(|(_, complete)| *complete) {
+            state.open.pop_front();
+        }
+        Completed::Counted
+    }
+
+    /// Whether the record may still be worked on: its partition has been ours without a break since
+    /// it was read.
+    #[must_use]
+    pub fn is_current(&self, at: Position) -> bool {
+        self.partitions
+            .get(&(at.channel, at.partition))
+            .is_some_and(|state| state.assignment == at.assignment)
+    }
+
+    fn current(&mut self, at: Position) -> Option<&mut Partition> {
+        let state = self.partitions.get_mut(&(at.channel, at.partition))?;
+        (state.assignment == at.assignment).then_some(state)
+    }
+
+    /// The watermarks that moved since this was last asked, to be stored for the next commit.
+    #[must_use]
+    pub fn stored(&mut self) -> Vec<Watermark> {
+        let mut moved = Vec::new();
+        for (&(channel, partition), state) in &mut self.partitions {
+            let watermark = state.watermark();
+            if watermark != state.given_out {
+                state.given_out = watermark;
+                moved.extend(watermark.map(|next_offset| Watermark { channel, partition, next_offset }));
+            }
+        }
+        moved
+    }
+
+    /// Next offset to be read of a partition that is ours; `None` before its first record.
+    #[must_use]
+    pub fn next_offset(&self, channel: Channel, partition: i32) -> Option<i64> {
+        self.partitions.get(&(channel, partition))?.next
+    }
+
+    /// Records read and not complete, over all partitions.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.partitions
+            .values()
+            .map(|state| state.open.iter().filter(|(_, complete)| !complete).count())
+            .sum()
+    }
+}
+
+impl Partition {
+    /// `None` until something was read: there is nothing to say then, and a stored offset would
+    /// overwrite the group's.
+    fn watermark(&self) -> Option<i64> {
+        self.open.front().map(|(offset, _)| *offset).or(self.next)
+    }
+}
+
+/// The [`Offsets`] of one consumer, shared between the thread that reads and stores and the worker
+/// that completes. Cheap to clone; every call is short.
+#[derive(Debug, Clone, Default)]
+pub struct SharedOffsets(Arc<Mutex<Offsets>>);
+
+impl SharedOffsets {
+    /// Offsets of a consumer of no broker, for a worker under test or in simulation.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// See [`Offsets::complete`].
+    pub fn complete(&self, at: Position, proof: impl Into<Proof>) -> Completed {
+        self.lock().complete(at, proof)
+    }
+
+    /// See [`Offsets::is_current`].
+    #[must_use]
+    pub fn is_current(&self, at: Position) -> bool {
+        self.lock().is_current(at)
+    }
+
+    /// Access to all of it.
+    pub fn lock(&self) -> MutexGuard<'_, Offsets> {
+        // Nothing in `Offsets` panics half-way through a change, so a poisoned one is still whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::bucket::Slot;
+    use chrono::DateTime;
+    use proptest::prelude::*;
+
+    const AT: Channel = Channel::Now;
+
+    fn ours() -> Offsets {
+        let mut offsets = Offsets::new();
+        offsets.assigned(AT, 0);
+        offsets
+    }
+
+    fn take(offsets: &mut Offsets, offset: i64) -> Position {
+        offsets.taken(AT, 0, offset).expect("a new record of a partition of ours")
+    }
+
+    fn stored(offsets: &mut Offsets) -> Vec<i64> {
+        offsets.stored().into_iter().map(|mark| mark.next_offset).collect()
+    }
+
+    #[test]
+    fn the_watermark_waits_for_the_oldest_record() {
+        let mut offsets = ours();
+        let (a, b, c) = (take(&mut offsets, 10), take(&mut offsets, 11), take(&mut offsets, 12));
+        assert_eq!(stored(&mut offsets), [10]);
+        assert_eq!(offsets.finish(c), Completed::Counted);
+        assert_eq!(offsets.finish(b), Completed::Counted);
+        assert_eq!(stored(&mut offsets), [] as [i64; 0], "10 is open");
+        assert_eq!(offsets.open(), 1);
+        assert_eq!(offsets.finish(a), Completed::Counted);
+        assert_eq!(stored(&mut offsets), [13]);
+        assert_eq!(stored(&mut offsets), [] as [i64; 0], "given out once");
+    }
+
+    #[test]
+    fn nothing_is_stored_before_a_record_was_read() {
+        assert_eq!(stored(&mut ours()), [] as [i64; 0]);
+    }
+
+    #[test]
+    fn offsets_that_are_missing_in_the_log_do_not_hold_the_watermark() {
+        let mut offsets = ours();
+        let (a, b) = (take(&mut offsets, 3), take(&mut offsets, 90));
+        offsets.finish(a);
+        assert_eq!(stored(&mut offsets), [90]);
+        offsets.finish(b);
+        assert_eq!(stored(&mut offsets), [91]);
+    }
+
+    #[test]
+    fn a_record_is_complete_once() {
+        let mut offsets = ours();
+        let (a, b) = (take(&mut offsets, 0), take(&mut offsets, 1));
+        assert_eq!(offsets.finish(b), Completed::Counted);
+        assert_eq!(offsets.finish(b), Completed::Again);
+        assert_eq!(offsets.finish(a), Completed::Counted);
+        assert_eq!(offsets.finish(a), Completed::Again, "below the watermark");
+    }
+
+    #[test]
+    fn a_record_of_an_earlier_assignment_completes_nothing_in_a_later_one() {
+        let mut offsets = ours();
+        let before = take(&mut offsets, 5);
+        offsets.revoked(AT, 0);
+        assert!(!offsets.is_current(before));
+        assert_eq!(offsets.finish(before), Completed::TakenAway);
+        offsets.assigned(AT, 0);
+        let after = take(&mut offsets, 5);
+        assert_eq!(offsets.finish(before), Completed::TakenAway);
+        assert!(!offsets.is_current(before) && offsets.is_current(after));
+        assert_eq!(stored(&mut offsets), [5]);
+        assert_eq!(offsets.finish(after), Completed::Counted);
+        assert_eq!(stored(&mut offsets), [6]);
+    }
+
+    #[test]
+    fn a_record_that_is_delivered_again_while_it_is_open_is_dropped() {
+        let mut offsets = ours();
+        let first = take(&mut offsets, 5);
+        assert_eq!(offsets.taken(AT, 0, 5), None);
+        assert!(offsets.is_current(first));
+        assert_eq!(offsets.finish(first), Completed::Counted);
+        assert_eq!(stored(&mut offsets), [6]);
+    }
+
+    #[test]
+    fn a_log_that_was_cut_starts_afresh_and_its_old_records_complete_nothing() {
+        let mut offsets = ours();
+        let old = take(&mut offsets, 1_000);
+        assert_eq!(stored(&mut offsets), [1_000]);
+        let new = take(&mut offsets, 0);
+        assert_eq!(offsets.finish(old), Completed::TakenAway);
+        assert_eq!(stored(&mut offsets), [0]);
+        offsets.finish(new);
+        assert_eq!(stored(&mut offsets), [1]);
+    }
+
+    #[test]
+    fn a_record_of_a_partition_that_is_not_ours_is_not_taken() {
+        let mut offsets = ours();
+        assert_eq!(offsets.taken(AT, 1, 0), None);
+        assert_eq!(offsets.taken(Channel::Ring(Slot::of(DateTime::UNIX_EPOCH)), 0, 0), None);
+        offsets.revoked(AT, 0);
+        assert_eq!(offsets.taken(AT, 0, 0), None);
+    }
+
+    #[derive(Debug, Clone)]
+    enum Act {
+        Take { partition: i32, skip: i64 },
+        Finish(usize),
+        Revoke(i32),
+        Assign(i32),
+        Store,
+    }
+
+    fn acts() -> impl Strategy<Value = Vec<Act>> {
+        let act = prop_oneof![
+            6 => (0..2_i32, 0..3_i64).prop_map(|(partition, skip)| Act::Take { partition, skip }),
+            6 => (0..64_usize).prop_map(Act::Finish),
+            1 => (0..2_i32).prop_map(Act::Revoke),
+            1 => (0..2_i32).prop_map(Act::Assign),
+            2 => Just(Act::Store),
+        ];
+        proptest::collection::vec(act, 1..200)
+    }
+
+    /// The rule again, written the slow way: everything taken, and what of it is complete.
+    #[derive(Default)]
+    struct Slow {
+        ours: bool,
+        taken: Vec<(Position, bool)>,
+    }
+
+    impl Slow {
+        fn watermark(&self) -> Option<i64> {
+            let open = self.taken.iter().find(|(_, complete)| !complete).map(|(at, _)| at.offset());
+            open.or_else(|| self.taken.last().map(|(at, _)| at.offset() + 1))
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_watermark_never_passes_an_incomplete_record_and_reaches_every_complete_run(acts in acts()) {
+            let mut offsets = Offsets::new();
+            let mut slow = [Slow::default(), Slow::default()];
+            let mut given: [Option<i64>; 2] = [None, None];
+            let mut next = [0_i64, 0];
+            let mut everything: Vec<Position> = Vec::new();
+            for act in acts {
+                match act {
+                    Act::Assign(p) => {
+                        offsets.assigned(AT, p);
+                        let i = usize::try_from(p).unwrap();
+                        // Read again from what was committed.
+                        next[i] = given[i].unwrap_or(0);
+                        slow[i] = Slow { ours: true, taken: Vec::new() };
+                    }
+                    Act::Revoke(p) => {
+                        offsets.revoked(AT, p);
+                        slow[usize::try_from(p).unwrap()] = Slow::default();
+                    }
+                    Act::Take { partition, skip } => {
+                        let i = usize::try_from(partition).unwrap();
+                        let at = offsets.taken(AT, partition, next[i] + skip);
+                        prop_assert_eq!(at.is_some(), slow[i].ours);
+                        if let Some(at) = at {
+                            next[i] = at.offset() + 1;
+                            slow[i].taken.push((at, false));
+                            everything.push(at);
+                        }
+                    }
+                    Act::Finish(n) => {
+                        let Some(at) = everything.get(n % everything.len().max(1)).copied() else { continue };
+                        let mine = slow[usize::try_from(at.partition()).unwrap()].taken.iter_mut().find(|(p, _)| *p == at);
+                        let wanted = match mine {
+                            None => Completed::TakenAway,
+                            Some((_, true)) => Completed::Again,
+                            Some((_, complete)) => { *complete = true; Completed::Counted }
+                        };
+                        prop_assert_eq!(offsets.finish(at), wanted);
+                    }
+                    Act::Store => {
+                        for mark in offsets.stored() {
+                            let i = usize::try_from(mark.partition).unwrap();
+                            given[i] = Some(mark.next_offset);
+                            prop_assert_eq!(Some(mark.next_offset), slow[i].watermark());
+                        }
+                        for (i, slow) in slow.iter().enumerate() {
+                            if slow.ours && !slow.taken.is_empty() {
+                                prop_assert_eq!(given[i], slow.watermark());
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Publishes and knows what was acknowledged.
+//!
+//! **Promise.** [`Producer::publish`] returns only when every record of the batch has its delivery
+//! report: `Ok` means that all in-sync replicas have all of them, the error names those that may
+//! not be there. A named record may still have arrived; publishing it again makes a duplicate, which
+//! the claim refuses.
+//!
+//! **Why this way.** Idempotence keeps a partition in order through the client's own retries.
+//! Sending all and joining the reports is what makes batches; awaiting one by one would wait a
+//! linger for each. Transactions buy nothing: the truth is in Postgres.
+//!
+//! **If this dies here**, between publishing and marking, the notices are published again.
+
+use super::connect::{BadSettings, Logged, client};
+use super::names::Names;
+use super::notice::{Envelope, value_of};
+use crate::platform::config::Kafka;
+use rdkafka::config::ClientConfig;
+use rdkafka::error::KafkaError;
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{FutureProducer, FutureRecord, Producer as _};
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// A record to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outgoing {
+    /// To this topic.
+    pub topic: String,
+    /// To this partition; `None` lets the key decide, by `murmur2_random`.
+    pub partition: Option<i32>,
+    /// The record's key.
+    pub key: String,
+    /// The record's value.
+    pub value: Vec<u8>,
+    /// The record's headers, in order.
+    pub headers: Vec<(&'static str, String)>,
+}
+
+impl Outgoing {
+    /// The record of a notice.
+    #[must_use]
+    pub fn notice(names: &Names, envelope: &Envelope) -> Self {
+        Self {
+            topic: names.topic(envelope.channel),
+            partition: Some(envelope.partition),
+            key: envelope.staged.notice.payment.to_string(),
+            value: value_of(&envelope.staged.notice),
+            headers: envelope.headers(),
+        }
+    }
+}
+
+/// Some records of a batch were not acknowledged. Publish them again later.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{} of {of} records were not acknowledged: {first}", indexes.len())]
+pub struct NotAcknowledged {
+    /// Which, as places in the batch, in order.
+    pub indexes: Vec<usize>,
+    /// The size of the batch.
+    pub of: usize,
+    /// What the client said about the first of them.
+    pub first: String,
+}
+
+/// An idempotent producer.
+pub struct Producer {
+    settings: ClientConfig,
+    /// Replaced after a fatal error, since such a client never sends again.
+    current: Mutex<FutureProducer<Logged>>,
+}
+
+impl fmt::Debug for Producer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Producer").finish_non_exhaustive()
+    }
+}
+
+impl Producer {
+    /// Makes the client; connects in the background.
+    ///
+    /// # Errors
+    /// [`BadSettings`]; an absent broker is not one of them.
+    pub fn new(kafka: &Kafka) -> Result<Self, BadSettings> {
+        let mut settings = client(kafka)?;
+        settings
+            .set("enable.idempotence", "true")
+            .set("acks", "all")
+            .set("linger.ms", "20")
+            .set("compression.codec", "lz4")
+            // The default hides a dead broker for five minutes.
+            .set("message.timeout.ms", "30000")
+            // Where no partition is given, place keys as other tools do.
+            .set("partitioner", "murmur2_random")
+            .set("allow.auto.create.topics", "false");
+        let current = Mutex::new(settings.create_with_context(Logged)?);
+        Ok(Self { settings, current })
+    }
+
+    /// Publishes a batch, in its order within each partition, and waits for every report: at most
+    /// 30 s when nothing answers.
+    ///
+    /// Dropping the future does not take anything back.
+    ///
+    /// # Errors
+    /// [`NotAcknowledged`], logged nowhere else.
+    pub async fn publish(&self, batch: &[Outgoing]) -> Result<(), NotAcknowledged> {
+        let producer = self.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let sent: Vec<_> = batch.iter().map(|record| producer.send_result(record_of(record))).collect();
+        let mut failed = Failed { of: batch.len(), indexes: Vec::new(), first: None };
+        for (index, sent) in sent.into_iter().enumerate() {
+            match sent {
+                Err((error, _)) => failed.add(index, &error),
+                Ok(report) => match report.await {
+                    Ok(Ok(_)) => {}
+                    Ok(Err((error, _))) => failed.add(index, &error),
+                    Err(_) => failed.add(index, &KafkaError::Canceled),
+                },
+            }
+        }
+        if !failed.indexes.is_empty() {
+            self.replace_if_dead(&producer);
+        }
+        failed.into_result()
+    }
+
+    fn replace_if_dead(&self, used: &FutureProducer<Logged>) {
+        let Some((code, reason)) = used.client().fatal_error() else { return };
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another batch may have replaced it already.
+        if current.client().fatal_error().is_some() {
+            tracing::error!(%code, reason, "the Kafka producer cannot go on; a new one takes its place");
+            match self.settings.create_with_context(Logged) {
+                Ok(fresh) => *current = fresh,
+                Err(error) => tracing::error!(%error, "no new Kafka producer; the next batch tries again"),
+            }
+        }
+    }
+
+    /// Sends what is queued, at most `within`. Blocks its thread.
+    pub fn flush(&self, within: Duration) {
+        let producer = self.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Err(error) = producer.flush(within) {
+            tracing::warn!(%error, "records were left in the Kafka producer");
+        }
+    }
+}
+
+struct Failed {
+    of: usize,
+    indexes: Vec<usize>,
+    first: Option<String>,
+}
+
+impl Failed {
+    fn add(&mut self, index: usize, error: &KafkaError) {
+        self.indexes.push(index);
+        self.first.get_or_insert_with(|| error.to_string());
+    }
+
+    fn into_result(self) -> Result<(), NotAcknowledged> {
+        match self.first {
+            None => Ok(()),
+            Some(first) => Err(NotAcknowledged { indexes: self.indexes, of: self.of, first }),
+        }
+    }
+}
+
+fn record_of(record: &Outgoing) -> FutureRecord<'_, str, [u8]> {
+    let mut headers = OwnedHeaders::new_with_capacity(record.headers.len());
+    for (key, value) in &record.headers {
+        headers = headers.insert(Header { key, value: Some(value) });
+    }
+    let outgoing = FutureRecord::to(&record.topic).key(record.key.as_str()).payload(record.value.as_slice());
+    match record.partition {
+        Some(partition) => outgoing.headers(headers).partition(partition),
+        None => outgoing.headers(headers),
+    }
+}

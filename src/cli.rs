@@ -1,0 +1,310 @@
+//! The command line: which role or command to run, with which settings.
+//!
+//! This file decides nothing about payments. It reads the command line, loads the settings, starts
+//! logging, hands over to [`crate::roles`] and turns what comes back into an exit code
+//! ([`crate::platform::exit`]). Answers go to standard output, everything said about them to
+//! standard error.
+
+use crate::platform::config::{self, Config, Inputs, Loaded, Problems};
+use crate::platform::exit::Exit;
+use crate::platform::shutdown::Shutdown;
+use crate::platform::telemetry;
+use crate::{dev, roles};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// A distributed scheduler that executes one-shot payments once, on time, and can prove it.
+#[derive(Debug, Parser)]
+#[command(name = "punctual", version, propagate_version = true)]
+pub struct Cli {
+    #[command(flatten)]
+    settings: SettingsArgs,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Where settings come from, beside their defaults and the environment.
+#[derive(Debug, Clone, Default, Args)]
+pub struct SettingsArgs {
+    /// TOML file of settings; without it ./punctual.toml is read if there is one.
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// One setting, for example worker.lease=30s; beats file and environment; may be repeated.
+    #[arg(long = "set", global = true, value_name = "NAME=VALUE")]
+    sets: Vec<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    #[command(flatten)]
+    Role(Role),
+    /// Bring up everything on one machine.
+    Dev(dev::Args),
+    /// The database's tables and partitions.
+    #[command(subcommand)]
+    Migrate(Migrate),
+    /// The topics of the ring.
+    #[command(subcommand)]
+    Topics(Topics),
+    /// The settings of this command line.
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// API keys.
+    #[command(subcommand)]
+    Keys(Keys),
+}
+
+/// What a process does until it is told to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
+pub enum Role {
+    /// Serve the REST interface.
+    Api,
+    /// Publish due notices to the ring.
+    Relay,
+    /// Claim due payments and call the gateway.
+    Worker,
+    /// Reap expired leases, fail missed deadlines, make partitions ahead.
+    Keeper,
+    /// Simulate a gateway with its own durable ledger.
+    Sandbox,
+    /// Run api, relay, worker and keeper in one process.
+    All,
+}
+
+/// Database set-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
+pub enum Migrate {
+    /// Name what `run` would do; exit code 10 if there is anything.
+    Plan,
+    /// Bring the database to this version's schema and make the partitions.
+    Run,
+}
+
+/// Topic set-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
+pub enum Topics {
+    /// Name what `apply` would create, and what it could not repair.
+    Plan,
+    /// Create the topics that are missing.
+    Apply,
+    /// Compare; exit code 10 if the broker's topics differ.
+    Check,
+}
+
+#[derive(Debug, Clone, Copy, Subcommand)]
+enum ConfigCommand {
+    /// Say whether a process would start with these settings.
+    Check,
+    /// Print every setting with where it came from; secrets as ***.
+    Show {
+        /// How to print it.
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
+    },
+}
+
+/// API key commands.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Keys {
+    /// Make a key for an actor and print it, once.
+    Create {
+        /// The actor's name; made if it is new.
+        #[arg(long)]
+        actor: String,
+        /// What the key may do; may be repeated.
+        #[arg(long = "scope", value_name = "SCOPE", default_values = ["payments:read", "payments:write"])]
+        scopes: Vec<String>,
+        /// How to print it; as JSON it is `{"apiKey": …, "actorId": …, "scopes": […]}`.
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
+    },
+}
+
+/// How an answer is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Output {
+    /// For people.
+    #[default]
+    Table,
+    /// For programs.
+    Json,
+}
+
+/// Why a command did not do its work, with the exit code that says so.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Ended {
+    /// Never [`Exit::Done`].
+    pub exit: Exit,
+    /// For people; no secrets.
+    pub message: String,
+}
+
+impl Ended {
+    /// It ended like this.
+    pub fn with(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into() }
+    }
+}
+
+impl From<Problems> for Ended {
+    fn from(problems: Problems) -> Self {
+        Self::with(Exit::Usage, problems.to_string())
+    }
+}
+
+impl From<std::io::Error> for Ended {
+    fn from(error: std::io::Error) -> Self {
+        Self::with(Exit::Failed, error.to_string())
+    }
+}
+
+/// Runs the command line of this process.
+#[must_use]
+pub fn main() -> ExitCode {
+    // A usage error is printed and ends here with 2, help and version with 0.
+    let cli = Cli::parse();
+    if let Err(error) = telemetry::start() {
+        eprintln!("punctual: {error}");
+        return Exit::Usage.into();
+    }
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("punctual: {error}");
+            return Exit::Failed.into();
+        }
+    };
+    // `dev` prints its own failures and chooses its own exit code.
+    if let Command::Dev(args) = cli.command {
+        // Ignored without a word, a setting would look obeyed.
+        if cli.settings.config.is_some() || !cli.settings.sets.is_empty() {
+            eprintln!("punctual: dev takes no --config and no --set in this version");
+            return Exit::Usage.into();
+        }
+        return runtime.block_on(dev::run(args));
+    }
+    match runtime.block_on(run(cli)) {
+        Ok(()) => Exit::Done.into(),
+        Err(Ended { exit, message }) => {
+            for line in message.lines() {
+                eprintln!("punctual: {line}");
+            }
+            exit.into()
+        }
+    }
+}
+
+async fn run(cli: Cli) -> Result<(), Ended> {
+    let loaded = cli.settings.load()?;
+    for warning in &loaded.warnings {
+        tracing::warn!("{warning}");
+    }
+    match cli.command {
+        Command::Role(role) => run_role(role, loaded.config).await,
+        Command::Migrate(command) => roles::migrate(command, loaded.config).await,
+        Command::Topics(command) => roles::topics(command, loaded.config).await,
+        Command::Keys(command) => roles::keys(command, loaded.config).await,
+        Command::Config(ConfigCommand::Check) => print("the settings are fine\n"),
+        Command::Config(ConfigCommand::Show { output: Output::Table }) => {
+            print(&config::shown_as_table(&loaded))
+        }
+        Command::Config(ConfigCommand::Show { output: Output::Json }) => {
+            print(&format!("{:#}\n", config::shown_as_json(&loaded)))
+        }
+        // `main` has taken this one.
+        Command::Dev(_) => Ok(()),
+    }
+}
+
+impl SettingsArgs {
+    /// All layers over each other.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them.
+    pub fn load(&self) -> Result<Loaded, Problems> {
+        config::load(&Inputs::from_host(self.config.as_deref(), self.sets.clone())?)
+    }
+}
+
+async fn run_role(role: Role, config: Config) -> Result<(), Ended> {
+    config.require(role.needs())?;
+    let common = roles::Common::new(config, Shutdown::on_signals()?)?;
+    match role {
+        Role::Api => roles::api(common).await,
+        Role::Relay => roles::relay(common).await,
+        Role::Worker => roles::worker(common).await,
+        Role::Keeper => roles::keeper(common).await,
+        Role::Sandbox => roles::sandbox(common).await,
+        Role::All => roles::all(common).await,
+    }
+}
+
+impl Role {
+    /// The settings without a default that it cannot start without.
+    #[must_use]
+    pub fn needs(self) -> &'static [&'static str] {
+        match self {
+            Self::Api | Self::Keeper => &["database.url"],
+            Self::Relay => &["database.url", "kafka.bootstrap_servers"],
+            Self::Worker | Self::All => &["database.url", "kafka.bootstrap_servers", "gateway.url"],
+            Self::Sandbox => &[],
+        }
+    }
+}
+
+/// Prints an answer; a reader that has seen enough (`| head`) is no failure.
+///
+/// # Errors
+/// Standard output cannot be written to.
+pub fn print(answer: &str) -> Result<(), Ended> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(answer.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn parsed(line: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(line.split_whitespace())
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn settings_may_stand_before_or_after_the_command() {
+        for line in ["punctual --set worker.lease=31s worker", "punctual worker --set worker.lease=31s"] {
+            let cli = parsed(line).unwrap();
+            assert!(matches!(cli.command, Command::Role(Role::Worker)));
+            assert_eq!(cli.settings.sets, ["worker.lease=31s"]);
+        }
+    }
+
+    #[test]
+    fn wrong_usage_has_the_usage_exit_code() {
+        for line in ["punctual", "punctual wroker", "punctual config show -o xml", "punctual keys create"] {
+            assert_eq!(parsed(line).unwrap_err().exit_code(), i32::from(Exit::Usage.code()), "{line}");
+        }
+    }
+
+    #[test]
+    fn everything_a_role_needs_is_a_setting_without_a_default() {
+        let empty = Config::default();
+        for role in [Role::Api, Role::Relay, Role::Worker, Role::Keeper, Role::Sandbox, Role::All] {
+            for name in role.needs() {
+                assert!(config::Setting::named(name).is_some(), "{name}");
+                assert!(empty.require(&[*name]).is_err(), "{name} has a default");
+            }
+        }
+    }
+}

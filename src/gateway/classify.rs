@@ -1,0 +1,317 @@
+//! From what was heard (or not) on one HTTP exchange to what it means: pure, total, no clock.
+//!
+//! **Promises**: nothing that could have executed is ever called NotSent, and nothing is called
+//! Charged unless payment, key, amount and currency are the ones asked for. **Relies on** the caller
+//! for one fact only: whether the body left. **Why this way**: the status alone cannot be trusted,
+//! because a proxy can answer 403, 404 or 429 after the gateway has executed; a refusal counts
+//! only in the gateway's own shape, with the type that belongs to its status. Everything else
+//! after the first byte is a [`Doubt`]. Answers are untrusted: no text of theirs but a checked code
+//! or reference goes further. The shapes are documented in `http.rs`.
+
+use super::declines;
+use crate::domain::ids::PaymentId;
+use crate::domain::money::{Currency, Minor, Money};
+use crate::domain::verdict::{Decline, Doubt, Lookup, NotSent, Verdict};
+use chrono::{DateTime, Utc};
+use serde::Deserialize;
+use std::time::Duration;
+
+/// What was asked for, to hold the answer against.
+#[derive(Debug, Clone)]
+pub(super) struct Asked {
+    pub(super) key: String,
+    pub(super) payment: PaymentId,
+    pub(super) amount: Money,
+}
+
+/// What one exchange came to.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// A status line and headers arrived.
+    Answer { status: u16, retry_after: Option<Duration>, body: Result<Vec<u8>, BodyFault> },
+    /// No answer, and proof that the body never left.
+    Unsent(NotSent),
+    /// The body may have left and no answer came in time.
+    TimedOut,
+    /// The body may have left and the connection ended or broke.
+    Lost,
+}
+
+/// Why an answer's body could not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BodyFault {
+    /// It did not end in time.
+    TimedOut,
+    /// It ended before its length.
+    Cut,
+    /// Longer than [`super::http::ANSWER_CAP`].
+    TooLarge,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ChargeShape {
+    id: String,
+    status: StatusShape,
+    key: String,
+    payment_id: String,
+    amount: i64,
+    currency: String,
+    code: Option<String>,
+    network_code: Option<String>,
+    advice: Option<String>,
+}
+
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+enum StatusShape {
+    Charged,
+    Pending,
+    InProgress,
+    Declined,
+}
+
+#[derive(Deserialize)]
+struct LookupShape {
+    key: String,
+    charges: Vec<ChargeShape>,
+}
+
+#[derive(Deserialize)]
+struct ErrorShape {
+    error: ErrorFields,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ErrorFields {
+    r#type: ErrorType,
+    code: String,
+    key: Option<String>,
+    payment_id: Option<String>,
+    reference: Option<String>,
+    network_code: Option<String>,
+    advice: Option<String>,
+}
+
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(rename_all = "snake_case")]
+enum ErrorType {
+    InvalidRequest,
+    Unauthorized,
+    Forbidden,
+    Declined,
+    NotFound,
+    InUse,
+    KeyReused,
+    RateLimited,
+}
+
+/// What the answer to `POST /charges` means.
+pub(super) fn charge(asked: &Asked, heard: Heard) -> Verdict {
+    let (status, retry_after, body) = match heard {
+        Heard::Unsent(why) => return Verdict::NotSent { why, retry_after: None },
+        Heard::TimedOut => return Verdict::Unknown(Doubt::TimedOut),
+        Heard::Lost => return Verdict::Unknown(Doubt::ConnectionLost),
+        Heard::Answer { status, retry_after, body } => (status, retry_after, body),
+    };
+    if status == 408 || status >= 500 {
+        return Verdict::Unknown(Doubt::ServerError);
+    }
+    let body = match body {
+        Ok(body) => body,
+        Err(BodyFault::TimedOut) => return Verdict::Unknown(Doubt::TimedOut),
+        Err(BodyFault::Cut | BodyFault::TooLarge) => return Verdict::Unknown(Doubt::Unreadable),
+    };
+    match status {
+        200..=299 => accepted(asked, status, retry_after, &body),
+        400..=499 => refused(asked, status, retry_after, &body),
+        // A redirect or a status nobody defined: whoever sent it, it is not the gateway's contract.
+        _ => Verdict::Unknown(Doubt::NotTheGateway),
+    }
+}
+
+fn accepted(asked: &Asked, status: u16, retry_after: Option<Duration>, body: &[u8]) -> Verdict {
+    let Ok(shape) = serde_json::from_slice::<ChargeShape>(body) else {
+        return Verdict::Unknown(Doubt::Unreadable);
+    };
+    let fits = match shape.status {
+        StatusShape::Charged => matches!(status, 200 | 201),
+        StatusShape::Pending => matches!(status, 200 | 202),
+        StatusShape::InProgress => status == 202,
+        StatusShape::Declined => status == 200,
+    };
+    if !fits {
+        return Verdict::Unknown(Doubt::Unreadable);
+    }
+    if shape.key != asked.key {
+        return Verdict::ContractViolation { what: "the answer names another key than asked".into() };
+    }
+    read_charge(asked, &shape, retry_after)
+}
+
+/// The meaning of one charge object, whatever its key.
+fn read_charge(asked: &Asked, shape: &ChargeShape, retry_after: Option<Duration>) -> Verdict {
+    if shape.payment_id != asked.payment.to_string() {
+        return Verdict::ContractViolation { what: "the answer names another payment than asked".into() };
+    }
+    if !is_reference(&shape.id) {
+        return Verdict::Unknown(Doubt::Unreadable);
+    }
+    match shape.status {
+        StatusShape::Charged => charged(asked, shape),
+        StatusShape::Pending => Verdict::PendingAtGateway { reference: Some(shape.id.clone()) },
+        StatusShape::InProgress => Verdict::InProgress { retry_after },
+        StatusShape::Declined => decline(
+            shape.code.as_deref(),
+            shape.network_code.as_deref(),
+            shape.advice.as_deref(),
+            Some(&shape.id),
+            retry_after,
+        ),
+    }
+}
+
+fn charged(asked: &Asked, shape: &ChargeShape) -> Verdict {
+    let said = Minor::new(shape.amount)
+        .zip(Currency::from_code(&shape.currency))
+        .map(|(minor, currency)| Money { minor, currency });
+    if said == Some(asked.amount) {
+        return Verdict::Charged { reference: shape.id.clone(), amount: asked.amount };
+    }
+    let currency =
+        Currency::from_code(&shape.currency).map_or("an unreadable currency".into(), |c| c.to_string());
+    Verdict::ContractViolation {
+        what: format!(
+            "charged {} {currency} under {}, asked {} {}",
+            shape.amount,
+            shape.id,
+            asked.amount.minor.get(),
+            asked.amount.currency
+        ),
+    }
+}
+
+fn decline(
+    code: Option<&str>,
+    network_code: Option<&str>,
+    advice: Option<&str>,
+    reference: Option<&str>,
+    retry_after: Option<Duration>,
+) -> Verdict {
+    let Some(code) = code.filter(|code| is_code(code)) else {
+        return Verdict::Unknown(Doubt::Unreadable);
+    };
+    Verdict::Declined(Decline {
+        class: declines::class(code, advice),
+        code: code.to_owned(),
+        network_code: network_code.filter(|code| is_code(code)).map(str::to_owned),
+        reference: reference.filter(|text| is_reference(text)).map(str::to_owned),
+        retry_after,
+    })
+}
+
+fn refused(asked: &Asked, status: u16, retry_after: Option<Duration>, body: &[u8]) -> Verdict {
+    let Ok(ErrorShape { error }) = serde_json::from_slice(body) else {
+        return Verdict::Unknown(Doubt::NotTheGateway);
+    };
+    let about_another = error.key.as_ref().is_some_and(|key| *key != asked.key)
+        || error.payment_id.as_ref().is_some_and(|id| *id != asked.payment.to_string());
+    if about_another {
+        return Verdict::Unknown(Doubt::Unreadable);
+    }
+    match (status, error.r#type) {
+        (400, ErrorType::InvalidRequest) => Verdict::NotSent { why: NotSent::Rejected, retry_after },
+        (401, ErrorType::Unauthorized) | (403, ErrorType::Forbidden) => {
+            Verdict::NotSent { why: NotSent::NotAuthorised, retry_after }
+        }
+        (429, ErrorType::RateLimited) => Verdict::NotSent { why: NotSent::RateLimited, retry_after },
+        // A decline is proof of a non-charge (rule R8): it must say about which key it speaks.
+        (402, ErrorType::Declined) if error.key.is_some() => decline(
+            Some(&error.code),
+            error.network_code.as_deref(),
+            error.advice.as_deref(),
+            error.reference.as_deref(),
+            retry_after,
+        ),
+        (409, ErrorType::InUse) => Verdict::InProgress { retry_after },
+        (400 | 409 | 422, ErrorType::KeyReused) => Verdict::Unknown(Doubt::KeyMismatch),
+        // The gateway's shape with a type that does not belong to its status contradicts itself.
+        _ => Verdict::Unknown(Doubt::Unreadable),
+    }
+}
+
+/// What the answer to `GET /charges?key=` means. `visible_after`: when a send made before now must
+/// be visible.
+pub(super) fn lookup(asked: &Asked, heard: Heard, visible_after: DateTime<Utc>) -> Lookup {
+    let Heard::Answer { status, retry_after, body } = heard else {
+        return Lookup::Unavailable { retry_after: None };
+    };
+    let not_found = Lookup::NotFound { visible_after: Some(visible_after) };
+    let unavailable = Lookup::Unavailable { retry_after };
+    let Ok(body) = body else { return unavailable };
+    match status {
+        200 => match serde_json::from_slice::<LookupShape>(&body) {
+            Ok(shape) if shape.key == asked.key => match_all(asked, &shape.charges, retry_after, not_found),
+            Ok(_) | Err(_) => unavailable,
+        },
+        404 => match serde_json::from_slice::<ErrorShape>(&body) {
+            Ok(ErrorShape { error }) if error.r#type == ErrorType::NotFound => not_found,
+            Ok(_) | Err(_) => unavailable,
+        },
+        _ => unavailable,
+    }
+}
+
+/// Any charge of this payment counts, whichever epoch's key it stands under; a decline counts only
+/// under the key asked about (rule R7).
+fn match_all(
+    asked: &Asked,
+    charges: &[ChargeShape],
+    retry_after: Option<Duration>,
+    not_found: Lookup,
+) -> Lookup {
+    let moved: Vec<_> = charges.iter().filter(|shape| shape.status == StatusShape::Charged).collect();
+    if moved.len() > 1 {
+        let what = format!("the gateway shows {} charges for one payment", moved.len());
+        return Lookup::Found(Verdict::ContractViolation { what });
+    }
+    let in_state = |status| charges.iter().find(|shape| shape.status == status);
+    let chosen = moved
+        .first()
+        .copied()
+        .or_else(|| in_state(StatusShape::Pending))
+        .or_else(|| in_state(StatusShape::InProgress))
+        .or_else(|| charges.iter().rev().find(|shape| shape.key == asked.key));
+    match chosen.map(|shape| read_charge(asked, shape, retry_after)) {
+        None => not_found,
+        // An entry that cannot be read teaches nothing; the question stays open.
+        Some(Verdict::Unknown(_)) => Lookup::Unavailable { retry_after },
+        Some(verdict) => Lookup::Found(verdict),
+    }
+}
+
+/// `Retry-After` as seconds or an HTTP date (RFC 9110 §10.2.3); a date that passed is zero.
+pub(super) fn retry_after(text: &str, now: DateTime<Utc>) -> Option<Duration> {
+    let text = text.trim();
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return text.parse().ok().map(Duration::from_secs);
+    }
+    let at = DateTime::<Utc>::from(httpdate::parse_http_date(text).ok()?);
+    Some((at - now).to_std().unwrap_or(Duration::ZERO))
+}
+
+/// 1–64 of letters, digits and `_ - .`: short, and no place for a message.
+fn is_code(text: &str) -> bool {
+    (1..=64).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
+}
+
+/// 1–255 visible ASCII characters.
+fn is_reference(text: &str) -> bool {
+    (1..=255).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+#[cfg(test)]
+#[path = "classify_tests.rs"]
+mod tests;

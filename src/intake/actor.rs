@@ -1,0 +1,221 @@
+//! Who is asking, and may they?
+//!
+//! A key is checked by its checksum before anything else, then by its hash: in a cache that believes
+//! a key for [`key_cache`](crate::platform::config::Api), and in the database otherwise. So a
+//! revoked key works for at most that long (under 5 s), and a key that expires stops at once, because
+//! the expiry is looked at on every request. Refusals are not cached: a key that was just made works.
+//!
+//! If the database is away and the cache has forgotten, the answer is 503 and never 401: a client
+//! must not throw away a good key because of our outage.
+
+use super::key::ApiKey;
+use super::problem::{Code, Problem};
+use crate::domain::lease::Mono;
+use crate::schedule::{Actor, ApiKeyRecord};
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+use chrono::{DateTime, Utc};
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// What a route needs of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// `payments:read`
+    Read,
+    /// `payments:write`
+    Write,
+}
+
+impl Scope {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "payments:read",
+            Self::Write => "payments:write",
+        }
+    }
+}
+
+/// Most keys remembered; past it the cache starts again, which costs one look-up a key.
+const MOST_KEYS: usize = 10_000;
+
+/// Keys that the database confirmed a moment ago.
+#[derive(Debug)]
+pub(super) struct KeyCache {
+    believed_for: Duration,
+    keys: Mutex<HashMap<[u8; 32], (Mono, ApiKeyRecord)>>,
+}
+
+impl KeyCache {
+    pub(super) fn new(believed_for: Duration) -> Self {
+        Self { believed_for, keys: Mutex::new(HashMap::new()) }
+    }
+
+    /// A key confirmed less than `believed_for` ago.
+    pub(super) fn get(&self, hash: &[u8; 32], now: Mono) -> Option<ApiKeyRecord> {
+        // A panic while the lock was held leaves a map that is still whole.
+        let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let (confirmed_at, record) = keys.get(hash)?;
+        (now.0.saturating_sub(confirmed_at.0) < self.believed_for).then(|| record.clone())
+    }
+
+    /// Remembers a key; `asked_at` is the instant *before* the database was asked, so that the time
+    /// its answer took counts as age.
+    pub(super) fn put(&self, hash: [u8; 32], record: ApiKeyRecord, asked_at: Mono) {
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        if keys.len() >= MOST_KEYS {
+            keys.clear();
+        }
+        keys.insert(hash, (asked_at, record));
+    }
+}
+
+/// The key in `Authorization: Bearer …`.
+///
+/// # Errors
+/// 401, for anything that is not exactly one well-formed key.
+pub(super) fn bearer(headers: &HeaderMap) -> Result<ApiKey, Problem> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let Some(value) = values.next() else { return Err(unauthenticated("Bearer realm=\"punctual\"")) };
+    let refused = || unauthenticated("Bearer realm=\"punctual\", error=\"invalid_token\"");
+    if values.next().is_some() {
+        return Err(refused());
+    }
+    let text = value.to_str().map_err(|_| refused())?;
+    let (scheme, token) = text.split_once(' ').ok_or_else(refused)?;
+    if !scheme.eq_ignore_ascii_case("Bearer") {
+        return Err(refused());
+    }
+    ApiKey::parse(token.trim()).map_err(|_| refused())
+}
+
+/// The actor of a confirmed key, if the key may still do this.
+///
+/// # Errors
+/// 401 for a key that is unknown, revoked or expired; 403 for a missing scope.
+pub(super) fn permit(
+    record: Option<ApiKeyRecord>,
+    scope: Scope,
+    now: DateTime<Utc>,
+) -> Result<Actor, Problem> {
+    let live = record.filter(|record| record.expires_at.is_none_or(|at| now < at));
+    let Some(record) = live else {
+        return Err(unauthenticated("Bearer realm=\"punctual\", error=\"invalid_token\""));
+    };
+    if !record.scopes.iter().any(|held| held == scope.as_str()) {
+        let mut problem = Problem::new(Code::MissingScope)
+            .detail(format!("This request needs the scope {}.", scope.as_str()));
+        problem.www_authenticate = Some(format!(
+            "Bearer realm=\"punctual\", error=\"insufficient_scope\", scope=\"{}\"",
+            scope.as_str()
+        ));
+        return Err(problem);
+    }
+    Ok(record.actor)
+}
+
+fn unauthenticated(how: &str) -> Problem {
+    let mut problem = Problem::new(Code::Unauthenticated);
+    problem.www_authenticate = Some(how.to_owned());
+    problem
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::ids::ActorId;
+    use crate::platform::dice::Os;
+    use axum::http::HeaderValue;
+    use chrono::TimeDelta;
+    use secrecy::ExposeSecret;
+    use uuid::Uuid;
+
+    fn record(scopes: &[&str], expires_at: Option<DateTime<Utc>>) -> ApiKeyRecord {
+        let actor = Actor { id: ActorId(Uuid::nil()), default_currency: None, default_gateway: None };
+        let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
+        ApiKeyRecord { key_id: Uuid::nil(), actor, scopes, expires_at }
+    }
+
+    fn headers(values: &[&str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(AUTHORIZATION, HeaderValue::from_str(value).unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn one_well_formed_bearer_key_is_read() {
+        let key = ApiKey::generate(&Os);
+        let text = key.text().expose_secret();
+        for value in [format!("Bearer {text}"), format!("bearer {text}"), format!("BEARER   {text}")] {
+            assert_eq!(bearer(&headers(&[&value])).unwrap().hash(), key.hash());
+        }
+    }
+
+    #[test]
+    fn everything_else_is_401_with_a_challenge() {
+        let text = ApiKey::generate(&Os).text().expose_secret().to_owned();
+        let good = format!("Bearer {text}");
+        let bad: Vec<Vec<String>> = vec![
+            vec![],
+            vec![String::new()],
+            vec!["Bearer".into()],
+            vec!["Bearer pk_live_x".into()],
+            vec![format!("Basic {text}")],
+            vec![text.clone()],
+            vec![format!("{good}x")],
+            vec![format!("{good}, {good}")],
+            vec![good.clone(), good],
+        ];
+        for values in bad {
+            let values: Vec<&str> = values.iter().map(String::as_str).collect();
+            let problem = bearer(&headers(&values)).unwrap_err();
+            assert_eq!(problem.code, Code::Unauthenticated, "{values:?}");
+            assert!(problem.www_authenticate.as_ref().unwrap().starts_with("Bearer realm="));
+        }
+    }
+
+    #[test]
+    fn scopes_and_expiry_are_looked_at_on_every_request() {
+        let now = DateTime::UNIX_EPOCH + TimeDelta::days(20_000);
+        assert!(permit(Some(record(&["payments:read"], None)), Scope::Read, now).is_ok());
+        assert!(
+            permit(Some(record(&["payments:read"], Some(now + TimeDelta::seconds(1)))), Scope::Read, now)
+                .is_ok()
+        );
+        for (held, needed) in
+            [("payments:read", Scope::Write), ("payments:write", Scope::Read), ("admin", Scope::Read)]
+        {
+            let problem = permit(Some(record(&[held], None)), needed, now).unwrap_err();
+            assert_eq!(problem.code, Code::MissingScope);
+            assert!(problem.www_authenticate.as_ref().unwrap().contains(needed.as_str()));
+        }
+        let expired = permit(Some(record(&["payments:read"], Some(now))), Scope::Read, now).unwrap_err();
+        let unknown = permit(None, Scope::Read, now).unwrap_err();
+        assert_eq!((expired.code, unknown.code), (Code::Unauthenticated, Code::Unauthenticated));
+    }
+
+    #[test]
+    fn the_cache_believes_a_key_no_longer_than_it_may() {
+        let cache = KeyCache::new(Duration::from_secs(3));
+        let at = |s| Mono(Duration::from_secs(s));
+        cache.put([1; 32], record(&[], None), at(100));
+        assert!(cache.get(&[1; 32], at(102)).is_some());
+        assert!(cache.get(&[1; 32], at(103)).is_none());
+        assert!(cache.get(&[2; 32], at(100)).is_none());
+        assert!(KeyCache::new(Duration::ZERO).get(&[1; 32], at(0)).is_none());
+    }
+
+    #[test]
+    fn the_cache_is_bounded() {
+        let cache = KeyCache::new(Duration::from_secs(3));
+        for n in 0..=MOST_KEYS {
+            let mut hash = [0; 32];
+            hash[..8].copy_from_slice(&n.to_be_bytes());
+            cache.put(hash, record(&[], None), Mono(Duration::ZERO));
+        }
+        assert!(cache.keys.lock().unwrap().len() <= MOST_KEYS);
+    }
+}

@@ -1,0 +1,57 @@
+//! `DELETE /v1/scheduled-payments/{id}`: cancel, if nothing was submitted yet.
+//!
+//! The schedule decides in one conditional update; what is answered here is the state at that
+//! instant. Repeating a cancel that worked gives the same answer again, and a 200 means that the
+//! commit was acknowledged: no charge can follow it.
+
+use super::actor::Scope;
+use super::problem::{Code, Problem};
+use super::read::{IdInPath, payment_id, stamp, tag};
+use super::{Intake, headers, json, limits, wire};
+use crate::domain::payment::Payment;
+use crate::domain::state::Status;
+use crate::schedule::CancelAnswer;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::HeaderMap;
+use axum::response::Response;
+
+pub(super) async fn delete(
+    State(intake): State<Intake>,
+    path: IdInPath,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let actor = intake.authorise(&headers, Scope::Write).await?;
+    headers::accepts_json(&headers)?;
+    let id = payment_id(path)?;
+    let schedule = intake.schedule.clone();
+    respond(&limits::to_the_end(async move { schedule.cancel(actor.id, id).await }).await?)
+}
+
+/// The answer on the wire.
+pub(super) fn respond(answer: &CancelAnswer) -> Result<Response, Problem> {
+    match answer {
+        CancelAnswer::Cancelled(view) => {
+            let mut response = json(StatusCode::OK, wire::standing(view));
+            stamp(&mut response, &tag(&view.payment));
+            Ok(response)
+        }
+        CancelAnswer::Refused(view) => Err(refusal(&view.payment)),
+        CancelAnswer::NotFound => Err(Problem::new(Code::PaymentNotFound)),
+    }
+}
+
+fn refusal(payment: &Payment) -> Problem {
+    let code = match payment.status {
+        // A claim that asks about an older send is as undecided as UNKNOWN itself: before this claim
+        // another send was open, or it is past its first question.
+        Status::Processing if payment.unanswered > 1 || payment.asks > 0 => Code::OutcomeUnknown,
+        Status::Processing => Code::AlreadyProcessing,
+        Status::Unknown => Code::OutcomeUnknown,
+        Status::Parked => Code::Parked,
+        Status::Completed | Status::Failed | Status::Refunded => Code::AlreadyFinal,
+        // Moved back between the update and the look at it; the client asks again.
+        Status::Pending | Status::Cancelled => return Problem::new(Code::DatabaseUnavailable).retry_after(1),
+    };
+    Problem::new(code).about(payment.id, Some(payment.status))
+}

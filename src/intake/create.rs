@@ -1,0 +1,115 @@
+//! `POST /v1/scheduled-payments`: one payment, once.
+//!
+//! The order of checks is the order of what they cost and reveal: key, scope, headers, body, shape,
+//! rules, and only then the schedule. Payment and idempotency key commit together in there, so a
+//! crash here leaves either both or nothing, and the client repeats its request with the same key.
+
+use super::actor::Scope;
+use super::canonical::{self, Digests};
+use super::problem::{Code, Problem};
+use super::rules::{Allowed, Request};
+use super::wire::{self, Draft};
+use super::{Intake, headers, json, limits};
+use crate::domain::ids::{ActorId, PaymentId};
+use crate::domain::intent;
+use crate::schedule::{CreateAnswer, NewPayment, PaymentView};
+use axum::extract::State;
+use axum::http::header::{HeaderValue, LOCATION};
+use axum::http::{self, StatusCode};
+use axum::response::Response;
+
+pub(super) async fn post(
+    State(intake): State<Intake>,
+    request: http::Request<axum::body::Body>,
+) -> Result<Response, Problem> {
+    let (parts, body) = request.into_parts();
+    let actor = intake.authorise(&parts.headers, Scope::Write).await?;
+    headers::accepts_json(&parts.headers)?;
+    headers::json_body(&parts.headers)?;
+    let key = headers::idempotency_key(&parts.headers)?;
+    let body = limits::read(body).await?;
+
+    let request = Request::with_defaults(Draft::read(&body)?, &actor, &intake.terms)?;
+    let digests = canonical::digests(intake.schedule.installation_secret(), actor.id, &request);
+    let schedule = intake.schedule.clone();
+    let answer = match request.judge(&intake.terms, intake.clock.wall()) {
+        Ok(allowed) => {
+            let traceparent = headers::traceparent(&parts.headers);
+            let secret = intake.schedule.installation_secret();
+            let new = new_payment(secret, actor.id, key, request, allowed, digests, traceparent)?;
+            limits::to_the_end(async move { schedule.create(&new).await }).await?
+        }
+        Err(broken) if broken.only_now() => {
+            let earlier = limits::to_the_end(async move {
+                schedule.replay(actor.id, &key, &digests.request_hash, &digests.fields).await
+            });
+            earlier.await?.ok_or_else(|| broken.problem())?
+        }
+        Err(broken) => return Err(broken.problem()),
+    };
+    respond(&answer)
+}
+
+fn new_payment(
+    secret: &[u8; 32],
+    actor: ActorId,
+    idempotency_key: String,
+    request: Request,
+    allowed: Allowed,
+    digests: Digests,
+    traceparent: Option<String>,
+) -> Result<NewPayment, Problem> {
+    let bits = intent::intent(secret, actor, &idempotency_key);
+    // The rules allow nothing before 1970, and the horizon ends long before 48 bits of milliseconds.
+    let id = PaymentId::new(request.due_at, bits)
+        .map_err(|_| Problem::at(Code::InvalidTime, "/dueAt", "The time is out of range."))?;
+    Ok(NewPayment {
+        id,
+        actor,
+        idempotency_key,
+        request_hash: digests.request_hash,
+        field_digests: digests.fields,
+        payee: request.payee,
+        amount: allowed.amount,
+        due_at: request.due_at,
+        execute_before: request.execute_before,
+        gateway: allowed.gateway,
+        external_id: request.external_id,
+        description: request.description,
+        metadata: request.metadata,
+        retry: allowed.retry,
+        lane: intent::lane(actor),
+        traceparent,
+    })
+}
+
+/// The answer on the wire.
+pub(super) fn respond(answer: &CreateAnswer) -> Result<Response, Problem> {
+    match answer {
+        CreateAnswer::Created(view) => Ok(created(view)),
+        CreateAnswer::Replayed(view) => {
+            let mut response = created(view);
+            response.headers_mut().insert(headers::IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
+            Ok(response)
+        }
+        CreateAnswer::KeyReused { payment, status, differs } => {
+            let mut problem = Problem::new(Code::IdempotencyKeyReused).about(*payment, Some(*status));
+            problem.differs = Some(differs.clone());
+            Err(problem)
+        }
+        CreateAnswer::ExternalIdTaken { payment } => {
+            let detail = "A live payment has this externalId.";
+            Err(Problem::at(Code::ExternalIdConflict, "/externalId", detail).about(*payment, None))
+        }
+        CreateAnswer::DayNotReady => Err(Problem::new(Code::ScheduleNotReady).retry_after(30)),
+    }
+}
+
+fn created(view: &PaymentView) -> Response {
+    let mut response = json(StatusCode::CREATED, wire::creation(view));
+    // A UUID after a fixed path: always a legal header value.
+    if let Ok(location) = HeaderValue::from_str(&format!("/v1/scheduled-payments/{}", view.payment.id)) {
+        response.headers_mut().insert(LOCATION, location);
+    }
+    response
+}

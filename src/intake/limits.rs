@@ -1,0 +1,111 @@
+//! How much of one request is read, and what happens to work whose client has gone.
+
+use super::problem::{Code, Problem};
+use crate::schedule::ScheduleError;
+use axum::body::{Body, Bytes};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use std::future::Future;
+use tracing::Instrument;
+
+/// Largest body, in bytes.
+pub(super) const MAX_BODY: usize = 16 * 1024;
+
+/// Reads a body to its end.
+///
+/// # Errors
+/// 413 past [`MAX_BODY`]; 400 for a body that broke off.
+pub(super) async fn read(body: Body) -> Result<Bytes, Problem> {
+    match Limited::new(body, MAX_BODY).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Problem::new(Code::BodyTooLarge)),
+        Err(_) => Err(Problem::new(Code::MalformedJson).detail("The body broke off.")),
+    }
+}
+
+/// Runs one verb of the schedule in a task of its own and waits for it.
+///
+/// A request's future is dropped when its client hangs up or its time is over, and a transaction
+/// must not be dropped between two of its statements (`begin` and `commit` of the driver are not
+/// safe to cancel). The task runs on to its end; a client that repeats its request learns it.
+///
+/// # Errors
+/// 503 or 500, by what the schedule says; logged here and nowhere else.
+pub(super) async fn to_the_end<T: Send + 'static>(
+    verb: impl Future<Output = Result<T, ScheduleError>> + Send + 'static,
+) -> Result<T, Problem> {
+    match tokio::spawn(verb.in_current_span()).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => Err(trouble(&error)),
+        Err(join) => {
+            tracing::error!(panicked = join.is_panic(), "a verb of the schedule did not end");
+            Err(Problem::new(Code::Internal))
+        }
+    }
+}
+
+fn trouble(error: &ScheduleError) -> Problem {
+    match error {
+        ScheduleError::Unavailable(_) => {
+            tracing::warn!(%error, "answered 503");
+            Problem::new(Code::DatabaseUnavailable).retry_after(2)
+        }
+        ScheduleError::CommitUnknown(_) => {
+            tracing::warn!(%error, "answered 503, it may have happened");
+            Problem::new(Code::DatabaseUnavailable)
+                .detail("It may have happened. Repeat the request with the same key to learn its outcome.")
+                .retry_after(2)
+        }
+        ScheduleError::Defect(_) => {
+            tracing::error!(%error, "answered 500");
+            Problem::new(Code::Internal)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_body_may_have_16_kib_and_not_a_byte_more() {
+        assert_eq!(read(Body::from(vec![b' '; MAX_BODY])).await.unwrap().len(), MAX_BODY);
+        let over = read(Body::from(vec![b' '; MAX_BODY + 1])).await.unwrap_err();
+        assert_eq!((over.code, over.code.http()), (Code::BodyTooLarge, 413));
+    }
+
+    #[tokio::test]
+    async fn trouble_with_the_database_is_503_with_retry_after_and_never_its_words() {
+        let secret = "relation \"payments\" does not exist";
+        for (error, code, retry_after_s) in [
+            (ScheduleError::Unavailable(secret.into()), Code::DatabaseUnavailable, Some(2)),
+            (ScheduleError::CommitUnknown(secret.into()), Code::DatabaseUnavailable, Some(2)),
+            (ScheduleError::Defect(secret.into()), Code::Internal, None),
+        ] {
+            let problem = to_the_end::<()>(async move { Err(error) }).await.unwrap_err();
+            assert_eq!((problem.code, problem.retry_after_s), (code, retry_after_s));
+            let written = String::from_utf8(problem.write("/", "r")).unwrap();
+            assert!(!written.contains("relation"), "{written}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_verb_runs_on_when_its_request_is_dropped() {
+        let (go, wait) = tokio::sync::oneshot::channel::<()>();
+        let (done, ended) = tokio::sync::oneshot::channel();
+        let mut request = Box::pin(to_the_end(async move {
+            let _ = wait.await;
+            let _ = done.send(());
+            Ok(())
+        }));
+        assert!(futures_util::poll!(&mut request).is_pending());
+        drop(request);
+        go.send(()).unwrap();
+        ended.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_verb_that_panics_is_500() {
+        let problem = to_the_end::<()>(async { panic!("on purpose") }).await.unwrap_err();
+        assert_eq!(problem.code, Code::Internal);
+    }
+}

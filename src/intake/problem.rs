@@ -1,0 +1,367 @@
+//! Every refusal that a client can get: one table of codes, one shape (RFC 9457).
+//!
+//! A handler answers `Err(Problem)`. The problem travels in the response's extensions and is written
+//! out in one place, `envelope`, which knows the request's id and path; so no handler can forget
+//! either. Nothing of a database error, a secret or a stack is ever put into a problem: its detail
+//! is written here or in the rules, by us.
+//!
+//! `status` is the HTTP status, a number, because RFC 9457 §3.1.2 says so; the state of the payment
+//! that a refusal speaks of is `paymentStatus`.
+
+use crate::domain::ids::PaymentId;
+use crate::domain::state::Status;
+use axum::body::Body;
+use axum::extract::Path;
+use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use axum::http::{Response, StatusCode};
+use axum::response::IntoResponse;
+use serde::Serialize;
+use std::borrow::Cow;
+
+/// Whether sending the same request again, with the same key, can help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retryable {
+    /// Yes, after a pause; it can never create a second payment.
+    Yes,
+    /// No: the request itself must change.
+    No,
+}
+
+macro_rules! codes {
+    ($( $variant:ident = $text:literal, $status:literal, $retryable:ident, $title:literal, $doc:literal; )*) => {
+        /// The stable name of a refusal.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Code { $( #[doc = $doc] $variant, )* }
+
+        impl Code {
+            /// All of them, in the order of the documents.
+            pub const ALL: &'static [Self] = &[ $( Self::$variant, )* ];
+
+            /// Its text on the wire.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self { $( Self::$variant => $text, )* }
+            }
+
+            /// The HTTP status it is answered with.
+            #[must_use]
+            pub fn http(self) -> u16 {
+                match self { $( Self::$variant => $status, )* }
+            }
+
+            /// Whether the same request can be sent again.
+            #[must_use]
+            pub fn retryable(self) -> Retryable {
+                match self { $( Self::$variant => Retryable::$retryable, )* }
+            }
+
+            /// A short headline, the same for every occurrence.
+            #[must_use]
+            pub fn title(self) -> &'static str {
+                match self { $( Self::$variant => $title, )* }
+            }
+
+            /// What it means and what to do, in one or two sentences.
+            #[must_use]
+            pub fn doc(self) -> &'static str {
+                match self { $( Self::$variant => $doc, )* }
+            }
+        }
+    };
+}
+
+codes! {
+    MalformedJson = "malformed_json", 400, No, "The body is not JSON", "The body could not be read as one JSON value in UTF-8. Nothing was stored.";
+    WrongType = "wrong_type", 400, No, "A field has the wrong JSON type", "Amounts and counts are JSON integers without fraction or exponent that fit in 64 bits; texts are strings. Leave an optional field out instead of sending null.";
+    UnknownField = "unknown_field", 400, No, "A field is not known", "Unknown fields are refused, because a misspelt deadline would otherwise be ignored.";
+    DuplicateField = "duplicate_field", 400, No, "A field appears twice", "A name may stand once in an object: readers disagree about which of two values counts.";
+    MissingField = "missing_field", 400, No, "A required field is missing", "The field has no default for this API client.";
+    InvalidTime = "invalid_time", 400, No, "A time is not RFC 3339 with an offset", "Write times like 2030-01-31T09:00:00Z or with an offset such as +02:00. The leap second 60 is refused.";
+    MissingIdempotencyKey = "missing_idempotency_key", 400, No, "Idempotency-Key is missing", "Send a key that is unique for this payment, and the same key with every retry of it.";
+    InvalidIdempotencyKey = "invalid_idempotency_key", 400, No, "Idempotency-Key is not usable", "One header of 1 to 255 visible ASCII characters, bare or as an RFC 8941 string in double quotes.";
+    Unauthenticated = "unauthenticated", 401, No, "No valid API key", "Send Authorization: Bearer with a key that is complete, not revoked and not expired.";
+    MissingScope = "missing_scope", 403, No, "The API key lacks a scope", "Use a key that was given the scope named in WWW-Authenticate.";
+    PaymentNotFound = "payment_not_found", 404, No, "No such payment", "No payment of this API client has that id. The payments of others are answered in the same way.";
+    RouteNotFound = "route_not_found", 404, No, "No such resource", "Nothing is served at this path.";
+    MethodNotAllowed = "method_not_allowed", 405, No, "The method is not served here", "The header Allow lists the methods that are.";
+    NotAcceptable = "not_acceptable", 406, No, "Only JSON can be answered", "The header Accept must allow application/json.";
+    IdempotencyKeyReused = "idempotency_key_reused", 409, No, "The key belongs to another request", "This key already created a payment from a different request; differs names the fields. Use a new key for a new payment.";
+    ExternalIdConflict = "external_id_conflict", 409, No, "The external id is taken", "A payment of yours that is neither cancelled nor failed has this externalId.";
+    AlreadyProcessing = "ALREADY_PROCESSING", 409, No, "The payment is being submitted", "Submission to the gateway has started, so it can no longer be cancelled.";
+    OutcomeUnknown = "OUTCOME_UNKNOWN", 409, No, "The outcome is not known yet", "A charge may have happened. Its outcome is being asked for; until then it cannot be cancelled.";
+    AlreadyFinal = "ALREADY_FINAL", 409, No, "The payment is final", "It was completed, failed or refunded, and nothing is left to cancel.";
+    Parked = "PARKED", 409, No, "The payment is held for a human", "An operator decides what becomes of it.";
+    BodyTooLarge = "body_too_large", 413, No, "The body is too large", "A request may have 16 KiB.";
+    UnsupportedMediaType = "unsupported_media_type", 415, No, "The body must be application/json", "Send Content-Type: application/json, in UTF-8 and without a content encoding.";
+    RawCardNumber = "raw_card_number", 422, No, "A card number was sent", "13 to 19 digits that pass the Luhn check are refused wherever they stand, and neither stored nor logged. Send a token instead.";
+    Empty = "empty", 422, No, "A text is empty", "The field needs at least one character.";
+    TooLong = "too_long", 422, No, "A text is too long", "The field has more characters than allowed.";
+    InvalidCharacter = "invalid_character", 422, No, "A text holds a character that is not allowed", "payee is printable ASCII; other texts hold no control characters, except line breaks and tabs in description and metadata values.";
+    TooManyPairs = "too_many_pairs", 422, No, "metadata has too many pairs", "metadata may have 50 pairs.";
+    AmountNotPositive = "amount_not_positive", 422, No, "The amount is not positive", "amount counts minor units and is at least 1.";
+    AmountAboveLimit = "amount_above_limit", 422, No, "The amount is above the limit", "This installation accepts no larger amount in one payment.";
+    UnsupportedCurrency = "unsupported_currency", 422, No, "The currency is not supported", "currency is an upper-case ISO 4217 code that is in use on the due day.";
+    DueInPast = "due_in_past", 422, No, "The due time has passed", "dueAt must lie in the future.";
+    DueBeyondHorizon = "due_beyond_horizon", 422, No, "The due time is too far away", "dueAt lies beyond the time for which payments are accepted.";
+    ExecuteBeforeNotAfterDue = "execute_before_not_after_due", 422, No, "The deadline is not after the due time", "executeBefore must be later than dueAt.";
+    UnknownGateway = "unknown_gateway", 422, No, "The gateway is not configured", "gateway must name a gateway of this installation.";
+    OutOfRange = "out_of_range", 422, No, "A number is out of range", "retry.maxSends is 1 to 6.";
+    UnknownChoice = "unknown_choice", 422, No, "A choice is not known", "retry.onSoftDecline is retry or fail; retry.onExhausted is park or fail.";
+    Internal = "internal", 500, Yes, "A defect on our side", "The request id finds it in our logs. Repeating the request with the same key is safe.";
+    DatabaseUnavailable = "database_unavailable", 503, Yes, "The schedule cannot be reached", "Repeat the request with the same key after Retry-After: it can create one payment only.";
+    ScheduleNotReady = "schedule_not_ready", 503, Yes, "The due day is not prepared yet", "There is no room for this due day yet. Repeat the request with the same key after Retry-After.";
+    RequestTimedOut = "request_timed_out", 503, Yes, "The request took too long", "It may still succeed. Repeat it with the same key to learn its outcome.";
+}
+
+/// One broken rule, at one place of the request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FieldError {
+    /// JSON pointer (RFC 6901) into the request body.
+    pub pointer: String,
+    /// Which rule.
+    #[serde(serialize_with = "code_text")]
+    pub code: Code,
+    /// For people; never the value that was sent.
+    pub detail: Cow<'static, str>,
+}
+
+fn code_text<S: serde::Serializer>(code: &Code, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(code.as_str())
+}
+
+/// One refusal. Boxed, since it is the `Err` of nearly everything here and rare.
+#[derive(Debug, Clone)]
+pub struct Problem(Box<Parts>);
+
+/// What a refusal says.
+#[derive(Debug, Clone)]
+pub struct Parts {
+    /// Which.
+    pub code: Code,
+    /// For people; `None`: the code's own sentence.
+    pub detail: Option<Cow<'static, str>>,
+    /// The places in the body, for 400 (one) and 422 (all).
+    pub errors: Vec<FieldError>,
+    /// The payment it speaks of.
+    pub payment: Option<(PaymentId, Option<Status>)>,
+    /// JSON pointers that differ from the first request under this key.
+    pub differs: Option<Vec<String>>,
+    /// Whole seconds, for 503.
+    pub retry_after_s: Option<u32>,
+    /// The header that tells how to authenticate.
+    pub www_authenticate: Option<String>,
+}
+
+impl std::ops::Deref for Problem {
+    type Target = Parts;
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Problem {
+    fn deref_mut(&mut self) -> &mut Parts {
+        &mut self.0
+    }
+}
+
+/// The written form; the order of its fields is the order on the wire.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Written<'a> {
+    r#type: String,
+    title: &'a str,
+    status: u16,
+    detail: &'a str,
+    instance: &'a str,
+    code: &'a str,
+    retryable: bool,
+    request_id: &'a str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    errors: &'a [FieldError],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payment_id: Option<PaymentId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payment_status: Option<Status>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    differs: Option<&'a [String]>,
+}
+
+impl Problem {
+    /// A refusal with nothing but its code.
+    #[must_use]
+    pub fn new(code: Code) -> Self {
+        Self(Box::new(Parts {
+            code,
+            detail: None,
+            errors: Vec::new(),
+            payment: None,
+            differs: None,
+            retry_after_s: None,
+            www_authenticate: None,
+        }))
+    }
+
+    /// A refusal of one field's shape.
+    #[must_use]
+    pub fn at(code: Code, pointer: impl Into<String>, detail: impl Into<Cow<'static, str>>) -> Self {
+        let detail = detail.into();
+        let error = FieldError { pointer: pointer.into(), code, detail: detail.clone() };
+        let mut problem = Self::new(code).detail(detail);
+        problem.errors = vec![error];
+        problem
+    }
+
+    /// A refusal by rules, all at once; the first one gives the code. `None` for an empty list.
+    #[must_use]
+    pub fn rules(errors: Vec<FieldError>) -> Option<Self> {
+        let first = errors.first()?;
+        let mut problem = Self::new(first.code).detail(first.detail.clone());
+        problem.errors = errors;
+        Some(problem)
+    }
+
+    /// With a sentence of its own.
+    #[must_use]
+    pub fn detail(mut self, detail: impl Into<Cow<'static, str>>) -> Self {
+        self.0.detail = Some(detail.into());
+        self
+    }
+
+    /// About this payment, in this state where the state matters.
+    #[must_use]
+    pub fn about(mut self, payment: PaymentId, status: Option<Status>) -> Self {
+        self.0.payment = Some((payment, status));
+        self
+    }
+
+    /// With `Retry-After` in whole seconds.
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u32) -> Self {
+        self.0.retry_after_s = Some(seconds);
+        self
+    }
+
+    /// The JSON document.
+    #[must_use]
+    pub fn write(&self, instance: &str, request_id: &str) -> Vec<u8> {
+        let written = Written {
+            r#type: format!("/problems/{}", self.code.as_str()),
+            title: self.code.title(),
+            status: self.code.http(),
+            detail: self.detail.as_deref().unwrap_or_else(|| self.code.doc()),
+            instance,
+            code: self.code.as_str(),
+            retryable: self.code.retryable() == Retryable::Yes,
+            request_id,
+            errors: &self.errors,
+            payment_id: self.payment.map(|(id, _)| id),
+            payment_status: self.payment.and_then(|(_, status)| status),
+            differs: self.differs.as_deref(),
+        };
+        // Texts, numbers and lists only: serde_json fails on none of them.
+        serde_json::to_vec(&written).unwrap_or_default()
+    }
+
+    fn http(&self) -> StatusCode {
+        StatusCode::from_u16(self.code.http()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response<Body> {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = self.http();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if let Some(seconds) = self.retry_after_s {
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if let Some(Ok(how)) = self.www_authenticate.as_deref().map(HeaderValue::from_str) {
+            headers.insert(HeaderName::from_static("www-authenticate"), how);
+        }
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// `GET /problems/{code}`: what a problem's `type` points at, as plain text.
+pub(super) async fn page(
+    path: Result<Path<String>, axum::extract::rejection::PathRejection>,
+) -> Response<Body> {
+    let wanted = path.map(|Path(code)| code).unwrap_or_default();
+    match Code::ALL.iter().find(|code| code.as_str() == wanted) {
+        Some(code) => format!("{}: {} ({})\n\n{}\n", code.as_str(), code.title(), code.http(), code.doc())
+            .into_response(),
+        None => Problem::new(Code::RouteNotFound).into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+    use std::path::Path as FilePath;
+
+    #[test]
+    fn every_code_is_documented_and_has_a_name_of_its_own() {
+        let names: HashSet<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
+        assert_eq!(names.len(), Code::ALL.len(), "two codes share a name");
+        for code in Code::ALL {
+            assert!((400..600).contains(&code.http()), "{code:?}");
+            assert!(code.title().len() > 8 && !code.title().ends_with('.'), "{code:?}");
+            assert!(code.doc().len() > 20 && code.doc().ends_with('.'), "{code:?}");
+            assert_eq!(code.retryable() == Retryable::Yes, code.http() >= 500, "{code:?}");
+        }
+    }
+
+    #[test]
+    fn every_code_is_used_outside_this_table() {
+        let folder = FilePath::new(env!("CARGO_MANIFEST_DIR")).join("src/intake");
+        let mut code_text = String::new();
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if name != "problem.rs" && !name.ends_with("_tests.rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                code_text.push_str(text.split("#[cfg(test)]\nmod tests").next().unwrap());
+            }
+        }
+        let words: HashSet<&str> = code_text.split(|c: char| !c.is_alphanumeric() && c != ':').collect();
+        for code in Code::ALL.iter().filter(|code| **code != Code::RouteNotFound) {
+            assert!(words.contains(format!("Code::{code:?}").as_str()), "{code:?} is never answered");
+        }
+    }
+
+    #[test]
+    fn a_problem_has_every_member_that_rfc_9457_names_and_ours() {
+        let id = PaymentId::new(chrono::DateTime::UNIX_EPOCH, [7; 10]).unwrap();
+        let mut problem = Problem::new(Code::IdempotencyKeyReused).about(id, Some(Status::Pending));
+        problem.differs = Some(vec!["/amount".into()]);
+        let written: serde_json::Value = serde_json::from_slice(&problem.write("/v1/x", "r-1")).unwrap();
+        assert_eq!(
+            written,
+            serde_json::json!({
+                "type": "/problems/idempotency_key_reused",
+                "title": "The key belongs to another request",
+                "status": 409,
+                "detail": Code::IdempotencyKeyReused.doc(),
+                "instance": "/v1/x",
+                "code": "idempotency_key_reused",
+                "retryable": false,
+                "requestId": "r-1",
+                "paymentId": id.to_string(),
+                "paymentStatus": "PENDING",
+                "differs": ["/amount"],
+            })
+        );
+    }
+
+    #[test]
+    fn rules_answer_with_the_first_code_and_list_all() {
+        let error = |code| FieldError { pointer: "/x".into(), code, detail: "no".into() };
+        let problem = Problem::rules(vec![error(Code::TooLong), error(Code::DueInPast)]).unwrap();
+        assert_eq!((problem.code, problem.errors.len()), (Code::TooLong, 2));
+        assert!(Problem::rules(Vec::new()).is_none());
+    }
+}

@@ -1,0 +1,64 @@
+//! `GET /v1/scheduled-payments/{id}`: the payment as it stands.
+//!
+//! Someone else's id, an unknown one and a text that is no id at all are answered alike, so nobody
+//! can probe for the payments of others.
+
+use super::actor::Scope;
+use super::problem::{Code, Problem};
+use super::{Intake, headers, json, limits, wire};
+use crate::domain::ids::PaymentId;
+use crate::domain::payment::Payment;
+use axum::body::Body;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::http::header::{CACHE_CONTROL, ETAG, HeaderMap, HeaderValue};
+use axum::http::{Response, StatusCode};
+
+pub(super) type IdInPath = Result<Path<String>, PathRejection>;
+
+pub(super) async fn get(
+    State(intake): State<Intake>,
+    path: IdInPath,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
+    let actor = intake.authorise(&headers, Scope::Read).await?;
+    headers::accepts_json(&headers)?;
+    let id = payment_id(path)?;
+    let schedule = intake.schedule.clone();
+    let found = limits::to_the_end(async move { schedule.find(actor.id, id).await }).await?;
+    let view = found.ok_or_else(|| Problem::new(Code::PaymentNotFound))?;
+    let tag = tag(&view.payment);
+    let mut response = if headers::matches_tag(&headers, &tag) {
+        let mut unchanged = Response::new(Body::empty());
+        *unchanged.status_mut() = StatusCode::NOT_MODIFIED;
+        unchanged
+    } else {
+        json(StatusCode::OK, wire::standing(&view))
+    };
+    stamp(&mut response, &tag);
+    Ok(response)
+}
+
+/// The id in a path.
+///
+/// # Errors
+/// 404, like an unknown one.
+pub(super) fn payment_id(path: IdInPath) -> Result<PaymentId, Problem> {
+    let text = path.map(|Path(text)| text).unwrap_or_default();
+    text.parse().map_err(|_| Problem::new(Code::PaymentNotFound))
+}
+
+/// Weak, because it names the payment's version and not the bytes; every change of what is shown
+/// appends to the history and so changes it.
+pub(super) fn tag(payment: &Payment) -> String {
+    format!("W/\"{}\"", payment.history_seq)
+}
+
+/// Adds the tag, and lets only the client's own cache keep the answer, to be asked about each time.
+pub(super) fn stamp(response: &mut Response<Body>, tag: &str) {
+    // Digits between quotes: always a legal header value.
+    if let Ok(value) = HeaderValue::from_str(tag) {
+        response.headers_mut().insert(ETAG, value);
+    }
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+}

@@ -1,0 +1,319 @@
+//! The shapes on the wire, in both directions.
+//!
+//! **In**: [`Draft::read`] takes a document apart field by field and stops at the first thing that
+//! has the wrong shape: unknown or repeated names, wrong types, times without an offset. What it
+//! hands on is well formed and not yet allowed; `rules` judges that.
+//!
+//! **Out**: the answer of a creation is written from values that never change, in a fixed order, so
+//! that a replay years later is the same bytes; [`CREATION_RENDERING`] names that form. Reads show
+//! the row as it stands.
+//!
+//! `executeWithin` of the interface is not served yet and refused as unknown, because ignoring it
+//! would spread a payment less than the client believes.
+
+use super::instant::Instant;
+use super::node::{Node, pointer};
+use super::problem::{Code, Problem};
+use crate::domain::ids::PaymentId;
+use crate::domain::payment::RetryPolicy;
+use crate::domain::state::Status;
+use crate::schedule::{AttemptView, PaymentView};
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use secrecy::{ExposeSecret, SecretString};
+use serde::Serialize;
+use std::collections::{BTreeMap, HashSet};
+
+/// The form in which creations are answered. It grows when [`Creation`] changes, and payments of an
+/// older form keep being answered in theirs. All payments so far are of form 1.
+pub const CREATION_RENDERING: i16 = 1;
+
+/// A well-formed request to create, before defaults and rules.
+pub(super) struct Draft {
+    pub(super) payee: SecretString,
+    pub(super) amount: i64,
+    pub(super) currency: Option<String>,
+    pub(super) due_at: Instant,
+    pub(super) execute_before: Option<Instant>,
+    pub(super) gateway: Option<String>,
+    pub(super) external_id: Option<String>,
+    pub(super) description: Option<String>,
+    pub(super) metadata: BTreeMap<String, String>,
+    pub(super) retry: RetryDraft,
+}
+
+/// The retry object as written.
+#[derive(Default)]
+pub(super) struct RetryDraft {
+    pub(super) max_sends: Option<i64>,
+    pub(super) on_soft_decline: Option<String>,
+    pub(super) on_exhausted: Option<String>,
+}
+
+/// The fields while they are being read.
+#[derive(Default)]
+struct Fields {
+    payee: Option<SecretString>,
+    amount: Option<i64>,
+    currency: Option<String>,
+    due_at: Option<Instant>,
+    execute_before: Option<Instant>,
+    gateway: Option<String>,
+    external_id: Option<String>,
+    description: Option<String>,
+    metadata: BTreeMap<String, String>,
+    retry: RetryDraft,
+}
+
+impl Draft {
+    /// Reads a body.
+    ///
+    /// # Errors
+    /// The first wrong shape in the order of the document, then the first missing field: 400.
+    pub(super) fn read(body: &[u8]) -> Result<Self, Problem> {
+        let document = Node::read(body).map_err(|at| {
+            Problem::new(Code::MalformedJson).detail(format!(
+                "The body is not one JSON value in UTF-8 (line {}, column {}).",
+                at.line, at.column
+            ))
+        })?;
+        let mut fields = Fields::default();
+        for (name, node) in object("", document)? {
+            fields.take(&name, node)?;
+        }
+        let missing =
+            |name: &str| Problem::at(Code::MissingField, pointer("", name), format!("{name} is required."));
+        Ok(Self {
+            payee: fields.payee.ok_or_else(|| missing("payee"))?,
+            amount: fields.amount.ok_or_else(|| missing("amount"))?,
+            due_at: fields.due_at.ok_or_else(|| missing("dueAt"))?,
+            currency: fields.currency,
+            execute_before: fields.execute_before,
+            gateway: fields.gateway,
+            external_id: fields.external_id,
+            description: fields.description,
+            metadata: fields.metadata,
+            retry: fields.retry,
+        })
+    }
+}
+
+impl Fields {
+    fn take(&mut self, name: &str, node: Node) -> Result<(), Problem> {
+        let at = pointer("", name);
+        match name {
+            "payee" => self.payee = Some(text(at, node)?.into()),
+            "amount" => self.amount = Some(integer(at, &node)?),
+            "currency" => self.currency = Some(text(at, node)?),
+            "dueAt" => self.due_at = Some(time(at, node)?),
+            "executeBefore" => self.execute_before = Some(time(at, node)?),
+            "gateway" => self.gateway = Some(text(at, node)?),
+            "externalId" => self.external_id = Some(text(at, node)?),
+            "description" => self.description = Some(text(at, node)?),
+            "metadata" => {
+                for (key, value) in object(&at, node)? {
+                    let value = text(pointer(&at, &key), value)?;
+                    self.metadata.insert(key, value);
+                }
+            }
+            "retry" => {
+                for (key, value) in object(&at, node)? {
+                    let at = pointer(&at, &key);
+                    match key.as_str() {
+                        "maxSends" => self.retry.max_sends = Some(integer(at, &value)?),
+                        "onSoftDecline" => self.retry.on_soft_decline = Some(text(at, value)?),
+                        "onExhausted" => self.retry.on_exhausted = Some(text(at, value)?),
+                        _ => return Err(unknown(at)),
+                    }
+                }
+            }
+            _ => return Err(unknown(at)),
+        }
+        Ok(())
+    }
+}
+
+fn unknown(at: String) -> Problem {
+    Problem::at(Code::UnknownField, at, "This field is not known.")
+}
+
+fn wrong(at: impl Into<String>, wanted: &'static str, node: &Node) -> Problem {
+    Problem::at(Code::WrongType, at, format!("Expected {wanted}, found {}.", node.kind()))
+}
+
+/// The pairs of an object whose names are all different.
+fn object(at: &str, node: Node) -> Result<Vec<(String, Node)>, Problem> {
+    let Node::Object(pairs) = node else { return Err(wrong(at, "an object", &node)) };
+    let mut seen = HashSet::new();
+    for (name, _) in &pairs {
+        if !seen.insert(name.as_str()) {
+            return Err(Problem::at(Code::DuplicateField, pointer(at, name), "This field appears twice."));
+        }
+    }
+    Ok(pairs)
+}
+
+fn text(at: String, node: Node) -> Result<String, Problem> {
+    match node {
+        Node::Text(text) => Ok(text),
+        other => Err(wrong(at, "a string", &other)),
+    }
+}
+
+fn integer(at: String, node: &Node) -> Result<i64, Problem> {
+    match node {
+        Node::Integer(value) => Ok(*value),
+        other => Err(wrong(at, "an integer", other)),
+    }
+}
+
+fn time(at: String, node: Node) -> Result<Instant, Problem> {
+    let text = text(at.clone(), node)?;
+    Instant::read(&text).ok_or_else(|| {
+        Problem::at(
+            Code::InvalidTime,
+            at,
+            "Expected an RFC 3339 time with an offset, such as 2030-01-31T09:00:00Z.",
+        )
+    })
+}
+
+/// UTC with `Z`, as many digits as needed of none, three or six.
+pub(super) fn utc(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::AutoSi, true)
+}
+
+/// What never changes of a payment; the answer of its creation. The order of fields is the order on
+/// the wire and part of the rendering.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Creation<'a> {
+    payment_id: PaymentId,
+    status: Status,
+    payee: &'a str,
+    amount: i64,
+    currency: &'a str,
+    due_at: String,
+    execute_before: Option<String>,
+    gateway: &'a str,
+    external_id: Option<&'a str>,
+    description: Option<&'a str>,
+    metadata: &'a BTreeMap<String, String>,
+    retry: RetryPolicy,
+    created_at: String,
+    version: i32,
+}
+
+/// A payment as it stands.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Standing<'a> {
+    payment_id: PaymentId,
+    status: Status,
+    status_reason: Option<&'static str>,
+    payee: &'a str,
+    amount: i64,
+    currency: &'a str,
+    due_at: String,
+    execute_before: Option<String>,
+    gateway: &'a str,
+    external_id: Option<&'a str>,
+    description: Option<&'a str>,
+    metadata: &'a BTreeMap<String, String>,
+    retry: RetryPolicy,
+    created_at: String,
+    updated_at: String,
+    next_attempt_at: Option<String>,
+    gateway_reference: Option<&'a str>,
+    lateness_ms: Option<i64>,
+    attempts: Vec<Attempt<'a>>,
+    version: i32,
+}
+
+/// One attempt. Worker names and fences are for operators and not shown.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Attempt<'a> {
+    attempt: i32,
+    epoch: i32,
+    claimed_at: String,
+    settled_at: Option<String>,
+    outcome: Option<&'a str>,
+    code: Option<&'a str>,
+    http_status: Option<i16>,
+    took_ms: Option<i32>,
+    late: bool,
+}
+
+/// The creation's answer in form [`CREATION_RENDERING`].
+pub(super) fn creation(view: &PaymentView) -> Vec<u8> {
+    let payment = &view.payment;
+    bytes(&Creation {
+        payment_id: payment.id,
+        status: Status::Pending,
+        payee: view.payee.expose_secret(),
+        amount: payment.amount.minor.get(),
+        currency: payment.amount.currency.as_str(),
+        due_at: utc(payment.due_at),
+        execute_before: payment.execute_before.map(utc),
+        gateway: &payment.gateway.0,
+        external_id: view.external_id.as_deref(),
+        description: view.description.as_deref(),
+        metadata: &view.metadata,
+        retry: payment.retry,
+        created_at: utc(payment.created_at),
+        version: 1,
+    })
+}
+
+/// The payment as it stands.
+pub(super) fn standing(view: &PaymentView) -> Vec<u8> {
+    let payment = &view.payment;
+    bytes(&Standing {
+        payment_id: payment.id,
+        status: payment.status,
+        status_reason: payment.reason.map(|reason| reason.as_str()),
+        payee: view.payee.expose_secret(),
+        amount: payment.amount.minor.get(),
+        currency: payment.amount.currency.as_str(),
+        due_at: utc(payment.due_at),
+        execute_before: payment.execute_before.map(utc),
+        gateway: &payment.gateway.0,
+        external_id: view.external_id.as_deref(),
+        description: view.description.as_deref(),
+        metadata: &view.metadata,
+        retry: payment.retry,
+        created_at: utc(payment.created_at),
+        updated_at: utc(payment.last_moved_at),
+        next_attempt_at: payment.status.is_claimable().then(|| utc(payment.next_attempt_at)),
+        gateway_reference: payment.gateway_ref.as_deref(),
+        lateness_ms: view.first_claimed_at.map(|at| lateness_ms(payment.due_at, at)),
+        attempts: view.attempts.iter().map(attempt).collect(),
+        version: payment.history_seq,
+    })
+}
+
+/// Whole milliseconds, rounded up: a payment claimed a microsecond late was not on time.
+fn lateness_ms(due_at: DateTime<Utc>, first_claimed_at: DateTime<Utc>) -> i64 {
+    let late = first_claimed_at.signed_duration_since(due_at);
+    let whole = late.num_milliseconds();
+    if late > TimeDelta::milliseconds(whole) { whole + 1 } else { whole }
+}
+
+fn attempt(view: &AttemptView) -> Attempt<'_> {
+    Attempt {
+        attempt: view.attempt,
+        epoch: view.epoch.0,
+        claimed_at: utc(view.claimed_at),
+        settled_at: view.settled_at.map(utc),
+        outcome: view.verdict.as_deref(),
+        code: view.code.as_deref(),
+        http_status: view.http_status,
+        took_ms: view.took_ms,
+        late: view.fenced,
+    }
+}
+
+fn bytes(body: &impl Serialize) -> Vec<u8> {
+    // Structs of texts, numbers, lists and a map with text keys: serde_json fails on none of them.
+    serde_json::to_vec(body).unwrap_or_default()
+}

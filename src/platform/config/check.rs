@@ -1,0 +1,427 @@
+//! Settings that are each legal and dangerous together.
+//!
+//! Every rule here protects a promise that no other place would notice being broken before money or
+//! lateness shows it; the sentence that refuses says which.
+
+use super::load::{Problem, Problems};
+use super::{Config, Setting};
+use std::time::Duration;
+
+const DAY: Duration = Duration::from_secs(86_400);
+/// librdkafka's `max.poll.interval.ms` as the workers set it; a session may not outlive it.
+const MAX_POLL: Duration = Duration::from_secs(120);
+/// Brokers refuse shorter sessions unless told otherwise (`group.min.session.timeout.ms`).
+const MIN_SESSION: Duration = Duration::from_secs(6);
+
+/// What is refused, and what is only suspicious.
+#[must_use]
+pub fn check(config: &Config) -> (Vec<Problem>, Vec<Problem>) {
+    let mut found = Found { config, refused: Vec::new(), warned: Vec::new() };
+    lease(&mut found);
+    gateway(&mut found);
+    kafka(&mut found);
+    relay(&mut found);
+    api(&mut found);
+    partitions(&mut found);
+    loops(&mut found);
+    addresses(&mut found);
+    (found.refused, found.warned)
+}
+
+/// What a role needs and nobody set.
+pub type Missing = Problems;
+
+impl Config {
+    /// Refuses to go on without these settings.
+    ///
+    /// # Errors
+    /// All of them that are empty.
+    pub fn require(&self, names: &[&'static str]) -> Result<(), Missing> {
+        let empty = |name: &&&str| Setting::named(name).is_none_or(|setting| (setting.get)(self).is_empty());
+        let missing: Vec<Problem> = names
+            .iter()
+            .filter(empty)
+            .map(|name| {
+                let variable = Setting::named(name).map(Setting::variable).unwrap_or_default();
+                Problem::new(*name, format!("this role needs it and it is not set; set {variable}"))
+            })
+            .collect();
+        if missing.is_empty() { Ok(()) } else { Err(Problems(missing)) }
+    }
+}
+
+struct Found<'a> {
+    config: &'a Config,
+    refused: Vec<Problem>,
+    warned: Vec<Problem>,
+}
+
+impl Found<'_> {
+    /// The settings with their values, so that nobody has to look them up.
+    fn named(&self, names: &[&str]) -> String {
+        let with_value = |name: &&str| {
+            let value = Setting::named(name).map_or_else(String::new, |setting| (setting.get)(self.config));
+            format!("{name} = {value}")
+        };
+        names.iter().map(with_value).collect::<Vec<_>>().join(", ")
+    }
+
+    fn refuse_unless(&mut self, fine: bool, names: &[&str], why: &str) {
+        if !fine {
+            self.refused.push(Problem::new(self.named(names), why));
+        }
+    }
+
+    fn warn_unless(&mut self, fine: bool, names: &[&str], why: &str) {
+        if !fine {
+            self.warned.push(Problem::new(self.named(names), why));
+        }
+    }
+}
+
+/// Rules R9 and R14: a claim's time, and who may still act in it.
+fn lease(found: &mut Found<'_>) {
+    let (worker, gateway) = (&found.config.worker, &found.config.gateway);
+    found.refuse_unless(
+        gateway.total_timeout < worker.lease.saturating_sub(worker.margin),
+        &["gateway.total_timeout", "worker.lease", "worker.margin"],
+        "the gateway's time-out must be shorter than lease − margin, or a call outlives its claim",
+    );
+    found.refuse_unless(
+        worker.margin > Duration::ZERO,
+        &["worker.margin"],
+        "without a margin the reaper and a slow worker meet",
+    );
+    found.warn_unless(
+        worker.clock_tolerance <= Duration::from_millis(500),
+        &["worker.clock_tolerance"],
+        "clocks further apart than 500ms should stop claiming",
+    );
+    found.warn_unless(
+        worker.drain >= gateway.total_timeout,
+        &["worker.drain", "gateway.total_timeout"],
+        "a shutdown will abandon calls in flight, and their outcome will be unknown",
+    );
+    found.warn_unless(
+        worker.drain < Duration::from_secs(30),
+        &["worker.drain"],
+        "most orchestrators kill a process 30s after asking it to stop",
+    );
+    let counts = ["worker.claim_batch", "worker.max_in_flight", "worker.max_held", "gateway.max_in_flight"];
+    let enough = worker.claim_batch > 0
+        && worker.max_in_flight > 0
+        && worker.max_held > 0
+        && gateway.max_in_flight > 0;
+    found.refuse_unless(enough, &counts, "each must be at least 1, or nothing is ever claimed");
+}
+
+/// Rules R4, R6 and R12: what a gateway key can carry.
+fn gateway(found: &mut Found<'_>) {
+    let (gateway, ladder) = (&found.config.gateway, &found.config.ladder);
+    found.refuse_unless(
+        gateway.key_margin < gateway.key_ttl,
+        &["gateway.key_margin", "gateway.key_ttl"],
+        "the margin must be shorter than the key's life, or no send is ever allowed",
+    );
+    found.refuse_unless(
+        gateway.lookup || !gateway.replays_5xx,
+        &["gateway.replays_5xx", "gateway.lookup"],
+        "a gateway that replays a stored 5xx can only be understood by a look-up",
+    );
+    found.refuse_unless(
+        gateway.connect_timeout <= gateway.total_timeout,
+        &["gateway.connect_timeout", "gateway.total_timeout"],
+        "connecting is part of the call and cannot take longer",
+    );
+    found.refuse_unless(
+        is_name(&gateway.name) && !gateway.account.is_empty(),
+        &["gateway.name", "gateway.account"],
+        "the name is 1 to 64 of a-z, 0-9, _ and -; the account is not empty",
+    );
+    found.refuse_unless(
+        gateway.url.is_empty() || gateway.url.starts_with("http://") || gateway.url.starts_with("https://"),
+        &["gateway.url"],
+        "must begin with http:// or https://",
+    );
+    let local = ["http://127.", "http://[::1]", "http://localhost"];
+    found.warn_unless(
+        !gateway.url.starts_with("http://") || local.iter().any(|start| gateway.url.starts_with(start)),
+        &["gateway.url"],
+        "the bearer token and the payee travel unencrypted",
+    );
+    let steps = [&ladder.reask, &ladder.pending, &ladder.held_back];
+    found.refuse_unless(
+        steps.iter().all(|waits| !waits.is_empty()),
+        &["ladder.reask", "ladder.pending", "ladder.held_back"],
+        "each needs at least one wait, because its last one repeats",
+    );
+    found.refuse_unless(
+        steps.into_iter().chain([&ladder.retry]).flatten().all(|wait| *wait > Duration::ZERO),
+        &["ladder.retry", "ladder.reask", "ladder.pending", "ladder.held_back"],
+        "a wait of nothing is a storm at the gateway",
+    );
+    found.refuse_unless(
+        ladder.jitter_percent <= 100 && ladder.held_back_limit > 0,
+        &["ladder.jitter_percent", "ladder.held_back_limit"],
+        "jitter is at most 100 and the limit at least 1",
+    );
+}
+
+fn kafka(found: &mut Found<'_>) {
+    let kafka = &found.config.kafka;
+    found.refuse_unless(
+        kafka.partitions > 0 && 48 % kafka.partitions == 0,
+        &["kafka.partitions"],
+        "must divide 48, so that a shard of the outbox has exactly one partition",
+    );
+    found.refuse_unless(
+        (1..=kafka.replication).contains(&kafka.min_insync_replicas),
+        &["kafka.min_insync_replicas", "kafka.replication"],
+        "must be from 1 to the replication factor, or no notice can be written",
+    );
+    found.refuse_unless(
+        (MIN_SESSION..=MAX_POLL).contains(&kafka.session_timeout),
+        &["kafka.session_timeout"],
+        "must be from 6s (the broker's minimum) to 2m (the longest gap between two polls)",
+    );
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    found.refuse_unless(
+        kafka.topic_prefix.chars().all(legal) && kafka.topic_prefix.len() <= 200 && !kafka.group.is_empty(),
+        &["kafka.topic_prefix", "kafka.group"],
+        "a prefix is up to 200 of letters, digits, . _ and -; the group is not empty",
+    );
+    found.refuse_unless(
+        ["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"].contains(&kafka.security_protocol.as_str()),
+        &["kafka.security_protocol"],
+        "is one of plaintext, ssl, sasl_plaintext and sasl_ssl",
+    );
+    let sasl = kafka.security_protocol.starts_with("sasl_");
+    found.refuse_unless(
+        !sasl || !(kafka.sasl_username.is_empty() || kafka.sasl_password.is_empty()),
+        &["kafka.security_protocol", "kafka.sasl_username", "kafka.sasl_password"],
+        "SASL needs a user and a password",
+    );
+    found.refuse_unless(
+        !sasl || ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"].contains(&kafka.sasl_mechanism.as_str()),
+        &["kafka.sasl_mechanism"],
+        "is one of PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512",
+    );
+    found.warn_unless(
+        kafka.security_protocol != "sasl_plaintext",
+        &["kafka.security_protocol"],
+        "the connection is not encrypted",
+    );
+}
+
+fn relay(found: &mut Found<'_>) {
+    let relay = &found.config.relay;
+    found.refuse_unless(
+        relay.lead <= Duration::from_secs(900),
+        &["relay.lead"],
+        "at most 15m, so that the ring of 60 minutes never meets its own tail",
+    );
+    found.refuse_unless(
+        relay.guard > Duration::ZERO && relay.guard < relay.lead,
+        &["relay.guard", "relay.lead"],
+        "the guard must be above zero and shorter than the lead, or the ring is never used",
+    );
+    found.refuse_unless(
+        relay.batch > 0 && relay.poll > Duration::ZERO,
+        &["relay.batch", "relay.poll"],
+        "both must be above zero, or nothing is published",
+    );
+    found.refuse_unless(
+        relay.shard_lease > relay.poll.saturating_mul(2),
+        &["relay.shard_lease", "relay.poll"],
+        "the lease must outlast two looks, or shards wander between relays",
+    );
+}
+
+fn api(found: &mut Found<'_>) {
+    let (api, database) = (&found.config.api, &found.config.database);
+    found.refuse_unless(
+        api.key_cache < Duration::from_secs(5),
+        &["api.key_cache"],
+        "must be below 5s: a revoked key is refused within that time",
+    );
+    found.refuse_unless(
+        api.max_amount_minor > 0 && api.max_connections > 0,
+        &["api.max_amount_minor", "api.max_connections"],
+        "both must be above zero, or every request is refused",
+    );
+    found.refuse_unless(
+        database.acquire_timeout < api.request_timeout,
+        &["database.acquire_timeout", "api.request_timeout"],
+        "the wait for a connection must end before the request does, or clients learn nothing",
+    );
+    found.refuse_unless(database.pool > 0, &["database.pool"], "at least one connection is needed");
+}
+
+fn partitions(found: &mut Found<'_>) {
+    let (database, api, keeper) = (&found.config.database, &found.config.api, &found.config.keeper);
+    // A part of a day needs the whole of one.
+    let days = |length: Duration| length.as_nanos().div_ceil(DAY.as_nanos());
+    found.refuse_unless(
+        u128::from(database.partition_days_ahead) >= days(api.horizon) + 2,
+        &["database.partition_days_ahead", "api.horizon"],
+        "partitions must reach 2 days past the horizon, or accepted due times have no place to be",
+    );
+    found.refuse_unless(
+        u128::from(database.partition_days_back) >= days(api.due_grace),
+        &["database.partition_days_back", "api.due_grace"],
+        "partitions must reach as far back as due times may lie in the past",
+    );
+    found.refuse_unless(
+        keeper.partitions_every > Duration::ZERO && keeper.partitions_every <= DAY,
+        &["keeper.partitions_every"],
+        "must be above zero and at most 1d, or the days ahead run out",
+    );
+}
+
+fn loops(found: &mut Found<'_>) {
+    let config = found.config;
+    found.refuse_unless(
+        config.keeper.reap_every > Duration::ZERO && config.keeper.reap_batch > 0,
+        &["keeper.reap_every", "keeper.reap_batch"],
+        "both must be above zero, or expired leases stay where they are",
+    );
+    found.refuse_unless(
+        config.worker.late_poll > Duration::ZERO,
+        &["worker.late_poll"],
+        "must be above zero: it is the pause of a loop",
+    );
+    found.warn_unless(
+        config.worker.late_by <= Duration::from_secs(30),
+        &["worker.late_by"],
+        "a payment whose notice was lost waits this long; the promise is 60s with everything else",
+    );
+}
+
+fn addresses(found: &mut Found<'_>) {
+    let config = found.config;
+    let listens = [
+        ("api.listen", &config.api.listen),
+        ("sandbox.listen", &config.sandbox.listen),
+        ("metrics.listen", &config.metrics.listen),
+    ];
+    for (name, listen) in listens {
+        let port = listen.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+        let legal = port.is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+        let may_be_empty = name == "metrics.listen" && listen.is_empty();
+        found.refuse_unless(legal || may_be_empty, &[name], "is host:port, for example 127.0.0.1:8080");
+    }
+    let same = |a: &str, b: &str| a == b && !a.is_empty() && !a.ends_with(":0");
+    found.refuse_unless(
+        !same(&config.api.listen, &config.sandbox.listen)
+            && !same(&config.api.listen, &config.metrics.listen)
+            && !same(&config.sandbox.listen, &config.metrics.listen),
+        &["api.listen", "sandbox.listen", "metrics.listen"],
+        "two roles cannot listen on one address",
+    );
+}
+
+fn is_name(text: &str) -> bool {
+    let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-');
+    (1..=64).contains(&text.len()) && text.chars().all(legal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Inputs, load};
+
+    /// Each line: what is set, then the setting that the refusal must name first.
+    const DANGEROUS: &[(&[&str], &str)] = &[
+        (&["gateway.total_timeout=25s"], "gateway.total_timeout = 25s, worker.lease = 30s"),
+        (&["worker.lease=20s"], "gateway.total_timeout = 20s, worker.lease = 20s"),
+        (&["worker.margin=0s"], "worker.margin = 0s"),
+        (&["worker.claim_batch=0"], "worker.claim_batch = 0"),
+        (&["gateway.key_margin=1d"], "gateway.key_margin = 1d, gateway.key_ttl = 1d"),
+        (&["gateway.replays_5xx=true", "gateway.lookup=false"], "gateway.replays_5xx = true"),
+        (&["gateway.connect_timeout=21s"], "gateway.connect_timeout = 21s"),
+        (&["gateway.name=Bank"], "gateway.name = Bank"),
+        (&["gateway.url=ftp://bank"], "gateway.url = ftp://bank"),
+        (&["ladder.reask="], "ladder.reask = "),
+        (&["ladder.retry=1m,0s"], "ladder.retry = 1m,0s"),
+        (&["ladder.jitter_percent=101"], "ladder.jitter_percent = 101"),
+        (&["kafka.partitions=0"], "kafka.partitions = 0"),
+        (&["kafka.partitions=10"], "kafka.partitions = 10"),
+        (&["kafka.replication=1"], "kafka.min_insync_replicas = 2, kafka.replication = 1"),
+        (&["kafka.session_timeout=5s"], "kafka.session_timeout = 5s"),
+        (&["kafka.topic_prefix=pay ments."], "kafka.topic_prefix = pay ments."),
+        (&["kafka.security_protocol=tls"], "kafka.security_protocol = tls"),
+        (&["kafka.security_protocol=sasl_ssl"], "kafka.security_protocol = sasl_ssl"),
+        (&["relay.lead=16m"], "relay.lead = 16m"),
+        (&["relay.guard=90s"], "relay.guard = 90s, relay.lead = 90s"),
+        (&["relay.batch=0"], "relay.batch = 0"),
+        (&["relay.shard_lease=1s"], "relay.shard_lease = 1s"),
+        (&["api.key_cache=5s"], "api.key_cache = 5s"),
+        (&["api.max_amount_minor=0"], "api.max_amount_minor = 0"),
+        (&["api.request_timeout=5s"], "database.acquire_timeout = 5s"),
+        (&["database.pool=0"], "database.pool = 0"),
+        (&["database.partition_days_ahead=366"], "database.partition_days_ahead = 366, api.horizon = 365d"),
+        (&["api.horizon=368d 1s"], "database.partition_days_ahead = 370"),
+        (&["api.due_grace=49h"], "database.partition_days_back = 2, api.due_grace = 49h"),
+        (&["keeper.partitions_every=25h"], "keeper.partitions_every = 25h"),
+        (&["keeper.reap_batch=0"], "keeper.reap_every = 1s, keeper.reap_batch = 0"),
+        (&["worker.late_poll=0s"], "worker.late_poll = 0s"),
+        (&["api.listen=8080"], "api.listen = 8080"),
+        (&["sandbox.listen=127.0.0.1:8080"], "api.listen = 127.0.0.1:8080"),
+    ];
+
+    fn with(sets: &[&str]) -> Inputs {
+        Inputs { sets: sets.iter().map(|set| (*set).to_owned()).collect(), ..Inputs::default() }
+    }
+
+    #[test]
+    fn each_dangerous_combination_is_refused_by_name_and_value() {
+        for (sets, names) in DANGEROUS {
+            let refused = load(&with(sets)).expect_err(&format!("{sets:?} must be refused"));
+            assert_eq!(refused.0.len(), 1, "{sets:?}: {refused}");
+            assert!(refused.0[0].what.starts_with(names), "{sets:?}: {refused}");
+        }
+    }
+
+    #[test]
+    fn the_defaults_and_the_edges_of_the_rules_are_accepted() {
+        let edges: &[&[&str]] = &[
+            &[],
+            &["gateway.total_timeout=24999ms"],
+            &["relay.lead=15m"],
+            &["api.horizon=368d"],
+            &["api.due_grace=2d"],
+            &["kafka.partitions=48"],
+            &["api.key_cache=4999ms"],
+            &["api.listen=127.0.0.1:0", "sandbox.listen=127.0.0.1:0"],
+            &["kafka.security_protocol=sasl_ssl", "kafka.sasl_username=u", "kafka.sasl_password=p"],
+        ];
+        for sets in edges {
+            let loaded = load(&with(sets)).unwrap_or_else(|why| panic!("{sets:?}: {why}"));
+            assert_eq!(loaded.warnings, [], "{sets:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_only_suspicious_is_warned_about() {
+        for (set, name) in [
+            ("worker.clock_tolerance=2s", "worker.clock_tolerance"),
+            ("worker.drain=5s", "worker.drain"),
+            ("worker.drain=40s", "worker.drain"),
+            ("worker.late_by=1m", "worker.late_by"),
+            ("gateway.url=http://bank.example", "gateway.url"),
+        ] {
+            let loaded = load(&with(&[set])).unwrap_or_else(|why| panic!("{set}: {why}"));
+            assert_eq!(loaded.warnings.len(), 1, "{set}");
+            assert!(loaded.warnings[0].what.starts_with(name), "{set}: {:?}", loaded.warnings);
+        }
+    }
+
+    #[test]
+    fn a_role_names_everything_it_lacks() {
+        let config = load(&with(&["database.url=postgres://u@h/d"])).unwrap().config;
+        assert!(config.require(&["database.url"]).is_ok());
+        let missing =
+            config.require(&["database.url", "gateway.url", "kafka.bootstrap_servers"]).unwrap_err();
+        assert_eq!(missing.0.len(), 2);
+        assert!(missing.to_string().contains("gateway.url: this role needs it"));
+    }
+}

@@ -1,0 +1,188 @@
+//! Where a process can be looked at: `/livez`, `/readyz`, `/metrics`.
+//!
+//! `/livez` asks nobody: a process whose database is away must not be restarted for it. `/readyz`
+//! names the dependency that fails, in fixed words without addresses. A gateway outage makes no
+//! worker unready: its rows wait in the schedule, and a restart would not help.
+//!
+//! The REST interface mounts [`routes`] beside its own; every other role serves them with
+//! [`serve`]. If this dies, the process runs on unseen, so [`serve`] returns its error to whoever
+//! started it.
+
+use super::metrics::Exposition;
+use super::shutdown::Shutdown;
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use futures_util::future::BoxFuture;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+
+/// A check that has not answered by then counts as failed; orchestrators wait a little longer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+type Check = Arc<dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+
+/// The named checks of one process.
+#[derive(Clone)]
+pub struct Readiness {
+    checks: Vec<(&'static str, Check)>,
+    shutdown: Shutdown,
+    patience: Duration,
+}
+
+impl fmt::Debug for Readiness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.checks.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+impl Readiness {
+    /// Without checks: ready until shutdown is asked for, so that a draining process gets no work.
+    #[must_use]
+    pub fn new(shutdown: Shutdown) -> Self {
+        Self { checks: Vec::new(), shutdown, patience: PATIENCE }
+    }
+
+    /// Adds a check, asked at each request and given 2 s. The error is answered to anybody who asks:
+    /// a few fixed words, no addresses.
+    #[must_use]
+    pub fn with<F>(mut self, name: &'static str, check: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<(), String>> + Send + 'static,
+    {
+        self.checks.push((name, Arc::new(move || Box::pin(check()))));
+        self
+    }
+
+    /// Asks every check at once: the name and what is wrong, or `ok`.
+    pub async fn ask(&self) -> Ready {
+        let asked = self.checks.iter().map(|(name, check)| async move {
+            let answer = tokio::time::timeout(self.patience, check()).await;
+            let failure = answer.unwrap_or_else(|_| Err("no answer in time".to_owned())).err();
+            (*name, failure)
+        });
+        let mut failures: BTreeMap<&'static str, Option<String>> =
+            futures_util::future::join_all(asked).await.into_iter().collect();
+        if self.shutdown.is_asked() {
+            failures.insert("shutdown", Some("draining".to_owned()));
+        }
+        Ready { failures }
+    }
+}
+
+/// What the checks answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ready {
+    failures: BTreeMap<&'static str, Option<String>>,
+}
+
+impl Ready {
+    /// Every check is well.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.failures.values().all(Option::is_none)
+    }
+}
+
+impl IntoResponse for Ready {
+    fn into_response(self) -> Response {
+        let ready = self.is_ready();
+        let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        let checks: BTreeMap<&str, &str> =
+            self.failures.iter().map(|(name, failure)| (*name, failure.as_deref().unwrap_or("ok"))).collect();
+        let answer = serde_json::json!({"ready": ready, "checks": checks});
+        (status, [(header::CACHE_CONTROL, "no-store")], axum::Json(answer)).into_response()
+    }
+}
+
+/// The three routes.
+pub fn routes(readiness: Readiness, exposition: Exposition) -> Router {
+    Router::new()
+        .route("/livez", get(|| async { "alive\n" }))
+        .route("/readyz", get(|State(readiness): State<Readiness>| async move { readiness.ask().await }))
+        .with_state(readiness)
+        .route("/metrics", get(metrics_text).with_state(exposition))
+}
+
+async fn metrics_text(State(exposition): State<Exposition>) -> Response {
+    let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+    (kind, exposition.render()).into_response()
+}
+
+/// Serves the three routes until shutdown.
+///
+/// # Errors
+/// The socket broke.
+pub async fn serve(listener: TcpListener, routes: Router, shutdown: Shutdown) -> std::io::Result<()> {
+    axum::serve(listener, routes).with_graceful_shutdown(async move { shutdown.wait().await }).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::Body;
+    use axum::http::Request;
+    use http_body_util::BodyExt;
+    use tower::ServiceExt;
+
+    async fn answer(routes: Router, path: &str) -> (StatusCode, String) {
+        let response = routes.oneshot(Request::get(path).body(Body::empty()).unwrap()).await.unwrap();
+        let status = response.status();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    fn exposition() -> Exposition {
+        let recorder = super::super::metrics::recorder().unwrap();
+        super::super::metrics::register(&recorder, &[]);
+        Exposition::of(&recorder)
+    }
+
+    #[tokio::test]
+    async fn readyz_names_the_failing_dependency_and_livez_does_not_care() {
+        let (_trigger, shutdown) = Shutdown::manual();
+        let readiness = Readiness::new(shutdown)
+            .with("postgres", || async { Err("not reachable".to_owned()) })
+            .with("kafka", || async { Ok(()) });
+        let routes = routes(readiness, exposition());
+        let (status, body) = answer(routes.clone(), "/readyz").await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(body, r#"{"checks":{"kafka":"ok","postgres":"not reachable"},"ready":false}"#);
+        assert_eq!(answer(routes, "/livez").await, (StatusCode::OK, "alive\n".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn a_check_that_hangs_counts_as_failed() {
+        let (_trigger, shutdown) = Shutdown::manual();
+        let mut readiness = Readiness::new(shutdown).with("postgres", std::future::pending);
+        readiness.patience = Duration::from_millis(10);
+        let ready = readiness.ask().await;
+        assert!(!ready.is_ready());
+        assert_eq!(ready.failures["postgres"].as_deref(), Some("no answer in time"));
+    }
+
+    #[tokio::test]
+    async fn a_draining_process_is_alive_and_not_ready() {
+        let (trigger, shutdown) = Shutdown::manual();
+        let routes = routes(Readiness::new(shutdown), exposition());
+        assert_eq!(answer(routes.clone(), "/readyz").await.0, StatusCode::OK);
+        trigger.stop();
+        assert_eq!(answer(routes.clone(), "/readyz").await.0, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(answer(routes, "/livez").await.0, StatusCode::OK);
+    }
+
+    #[tokio::test]
+    async fn metrics_are_served_as_prometheus_text() {
+        let (_trigger, shutdown) = Shutdown::manual();
+        let (status, body) = answer(routes(Readiness::new(shutdown), exposition()), "/metrics").await;
+        assert_eq!(status, StatusCode::OK);
+        assert!(
+            body.contains("# TYPE punctual_payment_early_total counter\npunctual_payment_early_total 0\n")
+        );
+    }
+}

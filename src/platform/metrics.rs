@@ -1,0 +1,169 @@
+//! Every metric: one table, from which registration, the series that exist from the start, the
+//! README's table and the call sites are made.
+//!
+//! A call site is `metrics::CLAIMS.add(1, ["claimed"])`: a name that is not in the table does not
+//! compile, nor does a wrong number of labels; a value outside a closed set is a defect that stops
+//! a debug build. Labels never carry ids, and no metric carries money.
+//!
+//! Units are base units (seconds), the prefix is `punctual_`. To add a metric: one row, one call.
+
+mod declare;
+mod expose;
+
+pub use declare::{Counter, Gauge, Histogram, Kind, LabelSet, Metric, Values};
+pub use expose::{Exposition, NotInstalled, install, recorder, reference_markdown, register};
+
+use crate::domain::reason::Reason;
+use crate::domain::state::{Cause, MOVES, Status};
+use Values::{Closed, Computed, Configured, Open};
+use declare::metrics;
+
+/// From due to claimed; the promise is 60 s with everything against us, 0.35 s otherwise.
+const LATENESS: &[f64] = &[
+    0.01, 0.05, 0.1, 0.2, 0.35, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0,
+];
+/// Work inside the process or one round trip to the database.
+const QUICK: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+/// A call to somebody else's money system.
+const GATEWAY: &[f64] = &[0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0];
+
+fn statuses() -> Vec<&'static str> {
+    Status::ALL.into_iter().map(Status::as_str).collect()
+}
+
+fn reasons() -> Vec<&'static str> {
+    Reason::ALL.iter().map(|reason| reason.as_str()).collect()
+}
+
+fn causes() -> Vec<&'static str> {
+    let mut causes: Vec<_> = MOVES.iter().map(|(_, cause, _)| cause.as_str()).collect();
+    causes.sort_unstable();
+    causes.dedup();
+    causes
+}
+
+/// The series of [`PAYMENT_TRANSITIONS`] that legal moves can count.
+fn transitions() -> Vec<[&'static str; 2]> {
+    let mut series: Vec<_> =
+        MOVES.iter().map(|(_, cause, to): &(_, Cause, Status)| [to.as_str(), cause.as_str()]).collect();
+    series.sort_unstable();
+    series.dedup();
+    series
+}
+
+metrics! {
+    // The promise itself.
+    Histogram PAYMENT_LATENESS = "payment_lateness_seconds", Seconds,
+        "From the instant a payment may be claimed to its claim, by the database clock.", [], LATENESS;
+    Counter PAYMENT_EARLY = "payment_early_total", Count,
+        "Charges started before their due instant. Stays 0; any other value pages.", [], &[];
+    Gauge PAYMENTS_DUE_OLDEST_AGE = "payments_due_oldest_age_seconds", Seconds,
+        "How overdue the oldest claimable payment is; 0 if none is due.", [gateway: Configured], &[];
+    Gauge PAYMENTS = "payments", Count,
+        "Payments by state, as last counted by the keeper over the days that have open rows.",
+        [state: Computed(statuses)], &[];
+    Counter PAYMENT_TRANSITIONS = "payment_transitions_total", Count,
+        "Moves written by this process.", [to: Computed(statuses), cause: Computed(causes)], &[];
+
+    // Intake.
+    Histogram INTAKE_REQUEST = "intake_request_seconds", Seconds,
+        "Time to answer a request; the route is the pattern, never the path.",
+        [method: Closed(&["GET", "POST", "DELETE", "other"]), route: Open, status: Open], QUICK;
+    Counter PAYMENTS_CREATED = "payments_created_total", Count, "Payments made durable.", [], &[];
+    Counter IDEMPOTENT_REPLAYS = "idempotent_replays_total", Count,
+        "Requests whose key was known: answered as before, or refused because the request differs.",
+        [result: Closed(&["replayed", "key_reused"])], &[];
+    Counter CANCELS = "cancel_total", Count, "Cancel requests by answer.",
+        [result: Closed(&["cancelled", "refused", "not_found"])], &[];
+    Counter AUTHENTICATIONS_REFUSED = "authentications_refused_total", Count,
+        "Requests without a usable API key or scope.", [result: Closed(&["unauthenticated", "forbidden"])], &[];
+
+    // Schedule.
+    Histogram SCHEDULE_CALL = "schedule_call_seconds", Seconds,
+        "Time of one verb of the schedule, its transaction included.", [verb: Open], QUICK;
+    Counter SCHEDULE_FAILURES = "schedule_failures_total", Count, "Verbs that did not do their work.",
+        [verb: Open, kind: Closed(&["unavailable", "commit_unknown", "defect"])], &[];
+    Gauge QUARANTINE = "quarantine", Count,
+        "1 while the database's lineage is not the released one, so that nothing is claimed.", [], &[];
+    Gauge CLOCK_OFFSET = "clock_offset_seconds", Seconds,
+        "Database clock minus this host's clock, as last sampled.", [], &[];
+
+    // Relay.
+    Counter RELAY_PUBLISHED = "relay_published_total", Count, "Notices acknowledged by Kafka.",
+        [to: Closed(&["ring", "now"])], &[];
+    Counter RELAY_DROPPED = "relay_dropped_total", Count,
+        "Notices left out because their payment had moved on.", [], &[];
+    Counter RELAY_FENCED = "relay_fenced_total", Count,
+        "Batches not marked because the shard was no longer ours; their notices go out twice.", [], &[];
+    Counter RELAY_FAILURES = "relay_failures_total", Count, "Batches that did not go through.",
+        [stage: Closed(&["stage", "publish", "mark"])], &[];
+    Gauge RELAY_UNPUBLISHED_DUE = "relay_unpublished_due", Count,
+        "Notices read in the last pass that were due already.", [], &[];
+    Gauge RELAY_SHARDS = "relay_shards", Count, "Shards held by this relay.", [], &[];
+
+    // Bucket.
+    Gauge BUCKET_LAG = "bucket_lag", Count,
+        "Records of a minute topic past the committed offset; minute 00 to 59, or now.", [minute: Open], &[];
+    Counter KAFKA_REBALANCES = "kafka_rebalances_total", Count, "Changes of this worker's assignment.",
+        [kind: Closed(&["assigned", "revoked", "lost"])], &[];
+    Gauge KAFKA_UP = "kafka_up", Count, "1 while Kafka is reachable; at 0 the late scan carries everything.",
+        [], &[];
+    Counter NOTICES_TAKEN = "notices_taken_total", Count, "Records taken from Kafka.", [], &[];
+    Counter NOTICES_BAD = "notices_bad_total", Count, "Records that no code here can read.", [], &[];
+    Counter NOTICES_DEFERRED = "notices_deferred_total", Count,
+        "Records completed because the late scan owns their payment (held too long).", [], &[];
+    Gauge NOTICES_HELD = "notices_held", Count, "Records waiting in memory for their instant.", [], &[];
+    Histogram POLL_GAP = "kafka_poll_gap_seconds", Seconds, "Time between two polls of the consumer.", [], QUICK;
+
+    // Worker.
+    Counter CLAIMS = "claims_total", Count, "Answers to claims.",
+        [result: Closed(&[
+            "claimed", "claimed_late", "not_due", "contended", "quarantined", "cancelled", "completed", "final",
+            "parked", "held", "stale", "no_such_payment", "ahead_of_row", "other_gateway",
+        ])], &[];
+    Counter FENCED_WRITES = "fenced_writes_total", Count,
+        "Outcomes that came after another claim; kept as evidence, not written to the status.", [], &[];
+    Counter SETTLES_ABANDONED = "settles_abandoned_total", Count,
+        "Outcomes that could not be written while their lease lasted; the payment becomes UNKNOWN and is asked for.",
+        [], &[];
+    Counter CLOCKS_APART = "clocks_apart_total", Count,
+        "Samples in which host and database clock were too far apart, so that claiming stopped.", [], &[];
+    Counter ATTEMPTS = "attempts_total", Count, "Attempts by what came of them.",
+        [gateway: Configured, verdict: Closed(&[
+            "charged", "declined", "not_sent", "in_progress", "pending_at_gateway", "unknown",
+            "contract_violation", "voided",
+        ])], &[];
+    Counter RETRY_SCHEDULED = "retry_scheduled_total", Count, "Next tries written, by ladder and rung (from 1).",
+        [ladder: Closed(&["retry", "reask", "pending", "held_back"]), step: Open], &[];
+    Counter PARKED = "parked_total", Count, "Payments parked by this process.", [reason: Computed(reasons)], &[];
+    Counter HEARTBEATS_LATE = "worker_heartbeats_late_total", Count,
+        "Times this worker found itself frozen for half a lease and stopped claiming.", [], &[];
+
+    // Gateway.
+    Histogram GATEWAY_REQUEST = "gateway_request_seconds", Seconds, "Time of one call.",
+        [gateway: Configured, call: Closed(&["charge", "lookup"])], GATEWAY;
+    Gauge GATEWAY_BREAKER = "gateway_breaker_state", Count, "0 closed, 1 half open, 2 open.",
+        [gateway: Configured], &[];
+    Histogram GATEWAY_PERMIT_WAIT = "gateway_permit_wait_seconds", Seconds,
+        "Time a due notice waited for a permit of its gateway.", [gateway: Configured], QUICK;
+    Gauge GATEWAY_IN_FLIGHT = "gateway_in_flight", Count, "Calls in flight from this process.",
+        [gateway: Configured], &[];
+    Counter DECLINES_UNMAPPED = "declines_unmapped_total", Count,
+        "Declines with a code that the table does not list.", [gateway: Configured], &[];
+
+    // Keeper.
+    Counter LEASE_EXPIRED = "lease_expired_total", Count, "Claims whose worker recorded no outcome in time.", [], &[];
+    Counter DEADLINES_FAILED = "deadlines_failed_total", Count,
+        "Payments that failed because executeBefore passed first.", [], &[];
+    Gauge PARTITIONS_AHEAD = "partitions_ahead_days", Count, "Days from today that have partitions.", [], &[];
+    Gauge OLDEST_OPEN_DAY_AGE = "oldest_open_day_age_days", Count,
+        "Age of the oldest day with open rows: what every scan has to cover.", [], &[];
+    Counter KEEPER_FAILURES = "keeper_failures_total", Count, "Passes that did not do their work.",
+        [task: Closed(&["reap", "partitions", "oldest_open_day", "counts"])], &[];
+    Gauge KEEPER_LAST_SUCCESS = "keeper_last_success_timestamp_seconds", Seconds,
+        "When a task last did its work, in Unix seconds.",
+        [task: Closed(&["reap", "partitions", "oldest_open_day", "counts"])], &[];
+
+    // The process.
+    Gauge BUILD_INFO = "build_info", Count, "1, with the version as a label.", [version: Open], &[];
+}

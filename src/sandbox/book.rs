@@ -1,0 +1,403 @@
+//! The gateway's memory: what stands under each key, and what the next request gets. No I/O, no clock.
+//!
+//! **Promises** one charge under one key while the key lives; afterwards the same key is a *new*
+//! charge, as with real gateways. **Why one path**: [`Book::receive`] judges without changing
+//! anything, writes a line, and [`Book::absorb`] alone changes the memory from that line; a restart
+//! absorbs the same lines and therefore remembers the same things.
+
+use super::behaviour::{Behaviour, Chain, PendingEnd};
+use super::entry::{Entry, Known, Stored};
+use super::line::{Line, Verdict};
+use super::wire::{self, ChargeBody, Heads};
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// How this gateway treats keys.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rules {
+    pub(super) key_ttl: Duration,
+    pub(super) replays_errors: bool,
+    pub(super) compares_body: bool,
+}
+
+/// What is answered to one request.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Reply {
+    /// A JSON answer.
+    Json { status: u16, body: Value, retry_after_s: Option<u64>, replayed: bool },
+    /// 200 with a body that is not JSON.
+    Garbage,
+    /// No answer while the client waits.
+    Hold,
+    /// A TCP reset.
+    Reset,
+}
+
+/// One request judged: the line to make durable, then the reply.
+#[derive(Debug)]
+pub(super) struct Ruling {
+    pub(super) line: Line,
+    pub(super) reply: Reply,
+    /// How long the answer takes beyond the usual latency.
+    pub(super) slow: Duration,
+    /// The key is in flight until [`Book::land`] is called.
+    pub(super) in_flight: bool,
+}
+
+/// Why a request was refused before any key was looked at.
+#[derive(Debug, Clone)]
+pub(super) enum Refused {
+    Unauthorized,
+    Malformed(wire::Malformed),
+}
+
+#[derive(Debug)]
+struct Key {
+    first_at: DateTime<Utc>,
+    fingerprint: u128,
+    entries: Vec<Entry>,
+    stored: Stored,
+    in_flight: Option<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Payment {
+    calls: u32,
+    charges: u32,
+    limited_at: Option<DateTime<Utc>>,
+}
+
+/// The ledger in figures.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Summary {
+    /// Physical requests to `POST /charges`.
+    pub(super) requests: u64,
+    /// Requests that moved money.
+    pub(super) charges: u64,
+    /// Payments with at least one charge.
+    pub(super) payments_charged: u64,
+    /// Payments with more than one charge: double charges.
+    pub(super) payments_charged_more_than_once: u64,
+    /// Smallest `at − dueAt` in milliseconds, rounded down; null if no request named its due time.
+    pub(super) earliest_margin_ms: Option<i64>,
+    /// Requests that arrived before their due time.
+    pub(super) early: u64,
+    /// Charges among them.
+    pub(super) early_charges: u64,
+}
+
+/// A line that this gateway cannot have written.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Impossible(&'static str);
+
+/// Everything this gateway remembers.
+#[derive(Debug)]
+pub(super) struct Book {
+    rules: Rules,
+    keys: HashMap<Box<str>, Key>,
+    payments: HashMap<Box<str>, Payment>,
+    summary: Summary,
+}
+
+impl Book {
+    pub(super) fn new(rules: Rules) -> Self {
+        Self { rules, keys: HashMap::new(), payments: HashMap::new(), summary: Summary::default() }
+    }
+
+    pub(super) fn summary(&self) -> Summary {
+        self.summary
+    }
+
+    /// Judges one physical request and remembers it. The line must be durable before the reply.
+    pub(super) fn receive(
+        &mut self,
+        now: DateTime<Utc>,
+        heads: &Heads,
+        body: Result<&ChargeBody, Refused>,
+    ) -> Result<Ruling, Impossible> {
+        let judged = self.judge(now, heads, body.as_ref().copied());
+        let line = Line {
+            seq: self.summary.requests + 1,
+            at: now,
+            key: heads.key.clone(),
+            payment_id: body.as_ref().ok().map(|body| body.payment_id.clone()),
+            epoch: heads.epoch(),
+            claim_id: heads.claim_id.clone(),
+            fence: heads.fence,
+            due_at: heads.due_at,
+            amount: body.as_ref().ok().map(|body| body.amount),
+            currency: body.as_ref().ok().map(|body| body.currency.clone()),
+            payee: body.as_ref().ok().map(|body| body.payee.clone()),
+            verdict: judged.verdict,
+            charged: judged.charged,
+        };
+        self.absorb(&line)?;
+        let (reply, slow) = match judged.then {
+            Then::Say(reply) => (reply, Duration::ZERO),
+            Then::TellEntry(after) => self.tell(now, heads, after),
+        };
+        let in_flight = line.verdict.executed();
+        if let (true, Some(key)) = (in_flight, heads.key.as_deref().and_then(|key| self.keys.get_mut(key))) {
+            key.in_flight = Some(line.seq);
+        }
+        Ok(Ruling { line, reply, slow, in_flight })
+    }
+
+    /// The request under this key has been answered.
+    pub(super) fn land(&mut self, key: &str) {
+        if let Some(key) = self.keys.get_mut(key) {
+            key.in_flight = None;
+        }
+    }
+
+    /// What a look-up shows of a key: every entry visible now, oldest first.
+    pub(super) fn look_up(&self, now: DateTime<Utc>, key: &str) -> Vec<Value> {
+        let Some(known) = self.keys.get(key) else { return Vec::new() };
+        let entries = known.entries.iter().filter(|entry| entry.is_shown(now));
+        entries
+            .map(|entry| {
+                let flying = known.in_flight == Some(entry.seq);
+                let what = if flying { Known::InProgress } else { entry.known(now) };
+                wire::charge_object(key, entry, &what)
+            })
+            .collect()
+    }
+
+    fn judge(&self, now: DateTime<Utc>, heads: &Heads, body: Result<&ChargeBody, &Refused>) -> Judged {
+        let body = match body {
+            Ok(body) => body,
+            Err(Refused::Unauthorized) => {
+                return Judged::refuse(Verdict::Unauthorized, 401, "unauthorized", "unauthorized", heads);
+            }
+            Err(Refused::Malformed(what)) => {
+                return Judged::refuse(Verdict::Invalid, 400, "invalid_request", what.code(), heads);
+            }
+        };
+        let Some(chain) = Chain::parse(&body.payee) else {
+            return Judged::refuse(Verdict::Invalid, 400, "invalid_request", "invalid_destination", heads);
+        };
+        let key = heads.key.as_deref().and_then(|key| self.keys.get(key));
+        if let Some(key) = key {
+            if key.in_flight.is_some() {
+                return Judged::refuse(Verdict::Concurrent, 409, "in_use", "in_use", heads);
+            }
+            if !self.expired(key, now) {
+                if self.rules.compares_body && key.fingerprint != body.fingerprint() {
+                    return Judged::refuse(Verdict::KeyReused, 422, "key_reused", "key_reused", heads);
+                }
+                match key.stored {
+                    Stored::Nothing => {}
+                    Stored::Entry => return Judged::replay(Then::TellEntry(After::Replay)),
+                    Stored::ServerError => return Judged::replay(Then::Say(server_error(true))),
+                }
+            }
+        }
+        let payment = self.payments.get(&*body.payment_id);
+        let (link, repeat) = chain.link(payment.map_or(0, |payment| payment.calls));
+        let limited_at = payment.and_then(|payment| payment.limited_at);
+        Judged::execute(link, repeat, limited_at, now, heads)
+    }
+
+    fn expired(&self, key: &Key, now: DateTime<Utc>) -> bool {
+        (now - key.first_at).to_std().is_ok_and(|age| age >= self.rules.key_ttl)
+    }
+
+    /// Changes the memory by one line; the only way in, for new lines and for a restart alike.
+    pub(super) fn absorb(&mut self, line: &Line) -> Result<(), Impossible> {
+        if line.seq != self.summary.requests + 1 {
+            return Err(Impossible("its seq does not follow the line before"));
+        }
+        if line.verdict.executed() {
+            self.absorb_executed(line)?;
+        }
+        self.count(line);
+        Ok(())
+    }
+
+    fn absorb_executed(&mut self, line: &Line) -> Result<(), Impossible> {
+        let (Some(key), Some(payment_id), Some(amount), Some(currency), Some(payee)) = (
+            line.key.as_deref(),
+            line.payment_id.as_deref(),
+            line.amount,
+            line.currency.as_deref(),
+            line.payee.as_deref(),
+        ) else {
+            return Err(Impossible("it was executed without a key or a whole body"));
+        };
+        let chain = Chain::parse(payee).ok_or(Impossible("it was executed with an unknown destination"))?;
+        let payment = self.payments.entry(payment_id.into()).or_default();
+        let link = chain.link(payment.calls).0.clone();
+        payment.calls += 1;
+        payment.limited_at = match line.verdict {
+            Verdict::RateLimited => payment.limited_at.or(Some(line.at)),
+            _ => None,
+        };
+        if line.charged {
+            payment.charges += 1;
+            self.summary.payments_charged += u64::from(payment.charges == 1);
+            self.summary.payments_charged_more_than_once += u64::from(payment.charges == 2);
+        }
+        let body = ChargeBody {
+            payment_id: payment_id.into(),
+            amount,
+            currency: currency.into(),
+            payee: payee.into(),
+        };
+        let fingerprint = body.fingerprint();
+        let fresh = || Key {
+            first_at: line.at,
+            fingerprint,
+            entries: Vec::new(),
+            stored: Stored::Nothing,
+            in_flight: None,
+        };
+        let ttl = self.rules.key_ttl;
+        let key = self.keys.entry(key.into()).or_insert_with(fresh);
+        if (line.at - key.first_at).to_std().is_ok_and(|age| age >= ttl) {
+            // The gateway forgot the key; its own list of charges keeps the old one.
+            *key = Key { entries: std::mem::take(&mut key.entries), ..fresh() };
+        }
+        if let Some(entry) = Entry::of(line, &link, body) {
+            key.stored = entry.stored(&link, self.rules.replays_errors);
+            key.entries.push(entry);
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, line: &Line) {
+        let summary = &mut self.summary;
+        summary.requests += 1;
+        summary.charges += u64::from(line.charged);
+        let Some(due_at) = line.due_at else { return };
+        let micros = (line.at - due_at).num_microseconds().unwrap_or(i64::MAX);
+        let margin = micros.div_euclid(1_000);
+        summary.earliest_margin_ms = Some(summary.earliest_margin_ms.map_or(margin, |m| m.min(margin)));
+        summary.early += u64::from(line.at < due_at);
+        summary.early_charges += u64::from(line.at < due_at && line.charged);
+    }
+
+    /// The reply that tells the key's newest entry.
+    fn tell(&self, now: DateTime<Utc>, heads: &Heads, after: After) -> (Reply, Duration) {
+        let name = heads.key.as_deref().unwrap_or_default();
+        let Some(entry) = self.keys.get(name).and_then(|key| key.entries.last()) else {
+            return (server_error(false), Duration::ZERO);
+        };
+        let (status, body) = match entry.known(now) {
+            Known::Declined(code) => (402, wire::declined(&code, name, entry.seq)),
+            known @ (Known::Pending | Known::InProgress) => (202, wire::charge_object(name, entry, &known)),
+            known @ Known::Charged => (200, wire::charge_object(name, entry, &known)),
+        };
+        let (replayed, slow) = match after {
+            After::Replay => (true, Duration::ZERO),
+            After::Execution(slow) => (false, slow),
+        };
+        (Reply::Json { status, body, retry_after_s: None, replayed }, slow)
+    }
+}
+
+/// What a request gets, before anything is remembered.
+struct Judged {
+    verdict: Verdict,
+    charged: bool,
+    then: Then,
+}
+
+enum Then {
+    Say(Reply),
+    TellEntry(After),
+}
+
+enum After {
+    Execution(Duration),
+    Replay,
+}
+
+impl Judged {
+    fn refuse(verdict: Verdict, status: u16, kind: &str, code: &str, heads: &Heads) -> Self {
+        Self::say(verdict, status, kind, code, heads, None)
+    }
+
+    fn say(
+        verdict: Verdict,
+        status: u16,
+        kind: &str,
+        code: &str,
+        heads: &Heads,
+        retry_after_s: Option<u64>,
+    ) -> Self {
+        let body = wire::error(kind, code, heads.key.as_deref());
+        let reply = Reply::Json { status, body, retry_after_s, replayed: false };
+        Self { verdict, charged: false, then: Then::Say(reply) }
+    }
+
+    fn replay(then: Then) -> Self {
+        Self { verdict: Verdict::Replayed, charged: false, then }
+    }
+
+    fn charge(then: Then) -> Self {
+        Self { verdict: Verdict::Charged, charged: true, then }
+    }
+
+    fn execute(
+        link: &Behaviour,
+        repeat: u32,
+        limited_at: Option<DateTime<Utc>>,
+        now: DateTime<Utc>,
+        heads: &Heads,
+    ) -> Self {
+        let plainly = || Self::charge(Then::TellEntry(After::Execution(Duration::ZERO)));
+        match link {
+            Behaviour::Ok | Behaviour::WrongAmount | Behaviour::WrongCurrency => plainly(),
+            Behaviour::Slow(length) => Self::charge(Then::TellEntry(After::Execution(*length))),
+            Behaviour::Decline(_) => Self {
+                verdict: Verdict::Declined,
+                charged: false,
+                then: Then::TellEntry(After::Execution(Duration::ZERO)),
+            },
+            Behaviour::RateLimited(length) => {
+                let since = limited_at.filter(|_| repeat > 0).unwrap_or(now);
+                let left = length.saturating_sub((now - since).to_std().unwrap_or_default());
+                if repeat > 0 && left.is_zero() {
+                    return plainly();
+                }
+                let seconds = left.as_millis().div_ceil(1_000);
+                let seconds = u64::try_from(seconds).unwrap_or(u64::MAX);
+                Self::say(Verdict::RateLimited, 429, "rate_limited", "rate_limited", heads, Some(seconds))
+            }
+            Behaviour::InUse(calls) if repeat < *calls => {
+                Self::say(Verdict::InUse, 409, "in_use", "in_use", heads, None)
+            }
+            Behaviour::TimeoutNotCharged if repeat == 0 => {
+                Self { verdict: Verdict::NotCharged, charged: false, then: Then::Say(Reply::Hold) }
+            }
+            Behaviour::InUse(_) | Behaviour::TimeoutNotCharged => plainly(),
+            Behaviour::ServerErrorCharged | Behaviour::ServerErrorSticky => {
+                Self::charge(Then::Say(server_error(false)))
+            }
+            Behaviour::TimeoutCharged => Self::charge(Then::Say(Reply::Hold)),
+            Behaviour::ResetAfterWrite | Behaviour::LookupLag(_) | Behaviour::LookupNever => {
+                Self::charge(Then::Say(Reply::Reset))
+            }
+            Behaviour::Garbage => Self::charge(Then::Say(Reply::Garbage)),
+            Behaviour::Pending { end, .. } => Self {
+                verdict: Verdict::Pending,
+                charged: *end == PendingEnd::Charged,
+                then: Then::TellEntry(After::Execution(Duration::ZERO)),
+            },
+        }
+    }
+}
+
+fn server_error(replayed: bool) -> Reply {
+    let body = wire::error("server_error", "internal", None);
+    Reply::Json { status: 500, body, retry_after_s: None, replayed }
+}
+
+#[cfg(test)]
+#[path = "book_tests.rs"]
+mod tests;

@@ -1,0 +1,250 @@
+//! The gateway's memory, told request by request.
+
+use super::*;
+
+const TTL: Duration = Duration::from_secs(100);
+const RULES: Rules = Rules { key_ttl: TTL, replays_errors: false, compares_body: true };
+
+fn at(seconds: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp(1_700_000_000 + seconds, 0).expect("in range")
+}
+
+fn heads(key: &str) -> Heads {
+    Heads { key: Some(key.into()), ..Heads::default() }
+}
+
+fn body(payee: &str) -> ChargeBody {
+    ChargeBody { payment_id: "p".into(), amount: 1_000, currency: "EUR".into(), payee: payee.into() }
+}
+
+/// One request, answered at once.
+fn ask(book: &mut Book, second: i64, key: &str, payee: &str) -> (Verdict, Reply) {
+    let ruling = book.receive(at(second), &heads(key), Ok(&body(payee))).expect("possible");
+    if ruling.in_flight {
+        book.land(key);
+    }
+    (ruling.line.verdict, ruling.reply)
+}
+
+fn verdicts(book: &mut Book, key: &str, payee: &str, calls: usize) -> Vec<Verdict> {
+    (0..calls).map(|_| ask(book, 0, key, payee).0).collect()
+}
+
+fn status(reply: &Reply) -> u16 {
+    match reply {
+        Reply::Json { status, .. } => *status,
+        Reply::Garbage | Reply::Hold | Reply::Reset => 0,
+    }
+}
+
+#[test]
+fn a_key_charges_once_and_replays_until_it_expires_and_then_charges_again() {
+    let mut book = Book::new(RULES);
+    assert_eq!(ask(&mut book, 0, "k", "sim_ok").0, Verdict::Charged);
+    let (verdict, reply) = ask(&mut book, 99, "k", "sim_ok");
+    assert_eq!((verdict, status(&reply)), (Verdict::Replayed, 200));
+    assert!(matches!(reply, Reply::Json { replayed: true, .. }));
+    assert_eq!(book.summary().payments_charged_more_than_once, 0);
+    assert_eq!(ask(&mut book, 100, "k", "sim_ok").0, Verdict::Charged);
+    assert_eq!(book.summary().payments_charged_more_than_once, 1);
+    assert_eq!(book.look_up(at(100), "k").len(), 2, "the list shows both");
+}
+
+#[test]
+fn every_behaviour_that_charges_charges_once_however_often_it_is_sent() {
+    for payee in [
+        "sim_ok",
+        "sim_slow_5",
+        "sim_500_charged",
+        "sim_500_sticky",
+        "sim_timeout_charged",
+        "sim_reset_after_write",
+        "sim_pending_5_ok",
+        "sim_lookup_lag_5",
+        "sim_lookup_404_charged",
+        "sim_wrong_amount",
+        "sim_wrong_currency",
+        "sim_garbage",
+        "sim_timeout_not_charged",
+        "sim_in_use_2",
+        "sim_429_0",
+    ] {
+        let mut book = Book::new(RULES);
+        verdicts(&mut book, "k", payee, 6);
+        let summary = book.summary();
+        assert_eq!((summary.requests, summary.charges, summary.payments_charged), (6, 1, 1), "{payee}");
+    }
+}
+
+#[test]
+fn a_decline_is_executed_anew_unless_the_gateway_replays_errors() {
+    let mut forgetful = Book::new(RULES);
+    let payee = "sim_decline_insufficient_funds|sim_ok";
+    assert_eq!(verdicts(&mut forgetful, "k", payee, 2), [Verdict::Declined, Verdict::Charged]);
+    let mut sticky = Book::new(Rules { replays_errors: true, ..RULES });
+    assert_eq!(verdicts(&mut sticky, "k", payee, 2), [Verdict::Declined, Verdict::Replayed]);
+    assert_eq!(status(&ask(&mut sticky, 0, "k", payee).1), 402);
+    assert_eq!(ask(&mut sticky, 0, "k:1", payee).0, Verdict::Charged, "the chain is the payment's");
+}
+
+#[test]
+fn a_stored_500_is_replayed_where_that_is_the_gateways_way() {
+    for (payee, replays_errors, resent) in [
+        ("sim_500_charged", false, 200),
+        ("sim_500_charged", true, 500),
+        ("sim_500_sticky", false, 500),
+        ("sim_500_sticky", true, 500),
+    ] {
+        let mut book = Book::new(Rules { replays_errors, ..RULES });
+        assert_eq!(status(&ask(&mut book, 0, "k", payee).1), 500, "{payee}");
+        assert_eq!(status(&ask(&mut book, 0, "k", payee).1), resent, "{payee} {replays_errors}");
+        assert_eq!(book.look_up(at(0), "k")[0]["status"], "charged", "a look-up tells: {payee}");
+    }
+}
+
+#[test]
+fn a_request_in_flight_refuses_its_twin_and_shows_as_in_progress() {
+    let mut book = Book::new(RULES);
+    let first = book.receive(at(0), &heads("k"), Ok(&body("sim_slow_50"))).expect("possible");
+    assert!(first.in_flight);
+    assert_eq!(first.slow, Duration::from_millis(50));
+    let twin = book.receive(at(0), &heads("k"), Ok(&body("sim_slow_50"))).expect("possible");
+    assert_eq!((twin.line.verdict, status(&twin.reply)), (Verdict::Concurrent, 409));
+    assert!(!twin.in_flight, "the twin's end must not end the first's flight");
+    assert_eq!(book.look_up(at(0), "k")[0]["status"], "in_progress");
+    book.land("k");
+    assert_eq!(book.look_up(at(0), "k")[0]["status"], "charged");
+    assert_eq!(ask(&mut book, 0, "k", "sim_slow_50").0, Verdict::Replayed);
+}
+
+#[test]
+fn a_used_key_refuses_another_body_only_where_bodies_are_compared() {
+    for (compares_body, wanted) in [(true, Verdict::KeyReused), (false, Verdict::Replayed)] {
+        let mut book = Book::new(Rules { compares_body, ..RULES });
+        ask(&mut book, 0, "k", "sim_ok");
+        assert_eq!(ask(&mut book, 0, "k", "sim_slow_1").0, wanted);
+        assert_eq!(book.summary().charges, 1);
+    }
+}
+
+#[test]
+fn a_rate_limit_ends_with_its_time() {
+    let mut book = Book::new(RULES);
+    let wait = |reply: Reply| match reply {
+        Reply::Json { status: 429, retry_after_s, .. } => retry_after_s,
+        Reply::Json { .. } | Reply::Garbage | Reply::Hold | Reply::Reset => None,
+    };
+    assert_eq!(wait(ask(&mut book, 0, "k", "sim_429_5").1), Some(5));
+    assert_eq!(wait(ask(&mut book, 2, "k", "sim_429_5").1), Some(3));
+    assert_eq!(ask(&mut book, 5, "k", "sim_429_5").0, Verdict::Charged);
+}
+
+#[test]
+fn a_pending_charge_is_decided_when_its_time_comes() {
+    for (payee, charges, decided) in
+        [("sim_pending_5_ok", 1, "charged"), ("sim_pending_5_fail", 0, "declined")]
+    {
+        let mut book = Book::new(RULES);
+        assert_eq!(status(&ask(&mut book, 0, "k", payee).1), 202);
+        assert_eq!(book.look_up(at(4), "k")[0]["status"], "pending");
+        assert_eq!(book.look_up(at(5), "k")[0]["status"], decided);
+        assert_eq!(book.summary().charges, charges, "{payee}");
+    }
+}
+
+#[test]
+fn lookups_lag_or_never_show_where_the_reference_says_so() {
+    let mut book = Book::new(RULES);
+    ask(&mut book, 0, "lag", "sim_lookup_lag_5");
+    assert!(book.look_up(at(4), "lag").is_empty());
+    assert_eq!(book.look_up(at(5), "lag").len(), 1);
+    let mut book = Book::new(RULES);
+    ask(&mut book, 0, "never", "sim_lookup_404_charged");
+    assert!(book.look_up(at(99), "never").is_empty());
+    assert_eq!(ask(&mut book, 99, "never", "sim_lookup_404_charged").0, Verdict::Replayed);
+}
+
+#[test]
+fn a_wrong_answer_names_another_amount_and_the_line_the_asked_one() {
+    let mut book = Book::new(RULES);
+    let ruling = book.receive(at(0), &heads("k"), Ok(&body("sim_wrong_amount"))).expect("possible");
+    let Reply::Json { body: said, .. } = ruling.reply else { panic!("no answer") };
+    assert_eq!((said["amount"].as_i64(), ruling.line.amount), (Some(1_001), Some(1_000)));
+    let mut book = Book::new(RULES);
+    let ruling = book.receive(at(0), &heads("k"), Ok(&body("sim_wrong_currency"))).expect("possible");
+    let Reply::Json { body: said, .. } = ruling.reply else { panic!("no answer") };
+    assert_eq!(said["currency"], "USD");
+}
+
+#[test]
+fn refused_requests_leave_a_line_and_nothing_else() {
+    let mut book = Book::new(RULES);
+    assert_eq!(ask(&mut book, 0, "k", "acct_1").0, Verdict::Invalid);
+    for refused in [Refused::Unauthorized, Refused::Malformed(wire::Malformed::Shape)] {
+        let ruling = book.receive(at(0), &heads("k"), Err(refused)).expect("possible");
+        assert!(!ruling.line.charged && ruling.line.payment_id.is_none());
+    }
+    assert!(book.look_up(at(0), "k").is_empty());
+    assert_eq!(book.summary(), Summary { requests: 3, ..Summary::default() });
+}
+
+#[test]
+fn margins_are_floored_so_that_half_a_millisecond_early_is_early() {
+    let mut book = Book::new(RULES);
+    let due = |micros| Heads { due_at: Some(at(10) + chrono::TimeDelta::microseconds(micros)), ..heads("k") };
+    book.receive(at(10), &due(-2_500), Ok(&body("sim_ok"))).expect("possible");
+    assert_eq!(book.summary().earliest_margin_ms, Some(2));
+    assert_eq!(book.summary().early, 0);
+    book.land("k");
+    book.receive(at(10), &due(500), Ok(&body("sim_ok"))).expect("possible");
+    let summary = book.summary();
+    assert_eq!((summary.earliest_margin_ms, summary.early, summary.early_charges), (Some(-1), 1, 0));
+}
+
+#[test]
+fn a_restart_from_the_lines_alone_remembers_everything() {
+    for replays_errors in [false, true] {
+        let rules = Rules { replays_errors, ..RULES };
+        let (mut book, mut lines) = (Book::new(rules), Vec::new());
+        let payees = [
+            "sim_ok",
+            "sim_decline_do_not_honor|sim_429_50|sim_ok",
+            "sim_500_charged",
+            "sim_500_sticky",
+            "sim_timeout_not_charged",
+            "sim_pending_5_fail",
+            "sim_lookup_lag_30",
+            "sim_wrong_amount",
+            "unknown",
+        ];
+        for second in [0, 1, 60, 150] {
+            for payee in payees {
+                let body = ChargeBody { payment_id: payee.into(), ..body(payee) };
+                let ruling = book.receive(at(second), &heads(payee), Ok(&body)).expect("possible");
+                book.land(payee);
+                lines.push(ruling.line);
+            }
+        }
+        let mut restarted = Book::new(rules);
+        for line in &lines {
+            let text = serde_json::to_string(line).expect("text");
+            restarted.absorb(&serde_json::from_str(&text).expect("a line")).expect("possible");
+        }
+        assert_eq!(restarted.summary(), book.summary());
+        for payee in payees {
+            assert_eq!(restarted.look_up(at(151), payee), book.look_up(at(151), payee), "{payee}");
+            let next = |book: &mut Book| {
+                let body = ChargeBody { payment_id: payee.into(), ..body(payee) };
+                book.receive(at(152), &heads(payee), Ok(&body)).expect("possible").reply
+            };
+            assert_eq!(next(&mut restarted), next(&mut book), "{payee}");
+        }
+    }
+}
+
+#[test]
+fn a_gap_in_the_lines_is_refused() {
+    let mut book = Book::new(RULES);
+    let line = book.receive(at(0), &heads("k"), Ok(&body("sim_ok"))).expect("possible").line;
+    assert!(Book::new(RULES).absorb(&Line { seq: 2, ..line }).is_err());
+}

@@ -1,0 +1,192 @@
+//! What comes in and goes out, as this gateway understands it; it shares no code with its clients.
+
+use super::entry::{Entry, Known};
+use axum::http::HeaderMap;
+use chrono::{DateTime, Utc};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+/// Largest amount taken, in minor units.
+const AMOUNT_MAX: i64 = 1_000_000_000_000;
+
+/// The body of `POST /charges`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct ChargeBody {
+    pub(super) payment_id: String,
+    pub(super) amount: i64,
+    pub(super) currency: String,
+    pub(super) payee: String,
+}
+
+/// What the headers of one request said; everything but the key is for the ledger only.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Heads {
+    pub(super) key: Option<String>,
+    pub(super) claim_id: Option<String>,
+    pub(super) fence: Option<i64>,
+    pub(super) due_at: Option<DateTime<Utc>>,
+}
+
+/// A refusal of the request itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Malformed {
+    /// No `Idempotency-Key`, or not 1–64 visible ASCII characters.
+    Key,
+    /// Not the JSON object documented.
+    Shape,
+    /// Amount not in 1 to the maximum.
+    Amount,
+    /// Currency not three capital letters.
+    Currency,
+    /// Payment id empty or longer than 64 characters.
+    PaymentId,
+}
+
+impl Malformed {
+    pub(super) fn code(self) -> &'static str {
+        match self {
+            Self::Key => "invalid_key",
+            Self::Shape => "invalid_shape",
+            Self::Amount => "invalid_amount",
+            Self::Currency => "invalid_currency",
+            Self::PaymentId => "invalid_payment_id",
+        }
+    }
+}
+
+impl Heads {
+    pub(super) fn read(headers: &HeaderMap) -> Self {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let claim = text("punctual-claim").and_then(|claim| claim.rsplit_once('/'));
+        Self {
+            key: text("idempotency-key")
+                .filter(|key| (1..=64).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_graphic()))
+                .map(str::to_owned),
+            claim_id: claim.map(|(id, _)| id.to_owned()),
+            fence: claim.and_then(|(_, fence)| fence.parse().ok()),
+            due_at: text("punctual-due")
+                .and_then(|due| DateTime::parse_from_rfc3339(due).ok())
+                .map(|due| due.to_utc()),
+        }
+    }
+
+    /// The number after the key's last colon; 0 without one.
+    pub(super) fn epoch(&self) -> Option<u32> {
+        match self.key.as_deref()?.rsplit_once(':') {
+            None => Some(0),
+            Some((_, epoch)) => epoch.parse().ok(),
+        }
+    }
+}
+
+impl ChargeBody {
+    pub(super) fn read(bytes: &[u8]) -> Result<Self, Malformed> {
+        let body: Self = serde_json::from_slice(bytes).map_err(|_| Malformed::Shape)?;
+        if !(1..=64).contains(&body.payment_id.len()) {
+            return Err(Malformed::PaymentId);
+        }
+        if !(1..=AMOUNT_MAX).contains(&body.amount) {
+            return Err(Malformed::Amount);
+        }
+        if body.currency.len() != 3 || !body.currency.bytes().all(|b| b.is_ascii_uppercase()) {
+            return Err(Malformed::Currency);
+        }
+        Ok(body)
+    }
+
+    /// 128 bits over the meaning of the body, so that a used key can refuse another one.
+    pub(super) fn fingerprint(&self) -> u128 {
+        let mut hash = Sha256::new();
+        for field in [&self.payment_id, &self.amount.to_string(), &self.currency, &self.payee] {
+            hash.update((field.len() as u64).to_be_bytes());
+            hash.update(field.as_bytes());
+        }
+        let mut first = [0_u8; 16];
+        first.copy_from_slice(&hash.finalize()[..16]);
+        u128::from_be_bytes(first)
+    }
+}
+
+/// An error in this gateway's own shape.
+pub(super) fn error(kind: &str, code: &str, key: Option<&str>) -> Value {
+    json!({ "error": { "type": kind, "code": code, "key": key } })
+}
+
+/// A decline in this gateway's own shape.
+pub(super) fn declined(code: &str, key: &str, seq: u64) -> Value {
+    json!({ "error": { "type": "declined", "code": code, "key": key, "reference": reference(seq) } })
+}
+
+/// One charge object, as answered and as listed by look-ups.
+pub(super) fn charge_object(key: &str, entry: &Entry, known: &Known) -> Value {
+    let (status, code) = match known {
+        Known::Charged => ("charged", None),
+        Known::Pending => ("pending", None),
+        Known::InProgress => ("in_progress", None),
+        Known::Declined(code) => ("declined", Some(code)),
+    };
+    let mut object = json!({
+        "id": reference(entry.seq),
+        "status": status,
+        "key": key,
+        "paymentId": entry.payment_id,
+        "amount": entry.amount_said,
+        "currency": entry.currency_said,
+    });
+    if let Some(code) = code {
+        object["code"] = json!(code);
+    }
+    object
+}
+
+/// This gateway's name for what the ledger's line `seq` did.
+pub(super) fn reference(seq: u64) -> String {
+    format!("ch_{seq}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_is_read_strictly() {
+        let good = r#"{"paymentId":"p","amount":10,"currency":"EUR","payee":"sim_ok"}"#;
+        assert!(ChargeBody::read(good.as_bytes()).is_ok());
+        let cases = [
+            (good.replace("10", "10.0"), Malformed::Shape),
+            (good.replace("10", "\"10\""), Malformed::Shape),
+            (good.replace("10", "1e1"), Malformed::Shape),
+            (good.replace("}", ",\"more\":1}"), Malformed::Shape),
+            (good.replace("\"payee\":\"sim_ok\"", "\"amount\":10"), Malformed::Shape),
+            (good.replace("10", "0"), Malformed::Amount),
+            (good.replace("10", "-10"), Malformed::Amount),
+            (good.replace("10", "9999999999999"), Malformed::Amount),
+            (good.replace("EUR", "eur"), Malformed::Currency),
+            (good.replace("EUR", "EURO"), Malformed::Currency),
+            (good.replace("\"p\"", "\"\""), Malformed::PaymentId),
+        ];
+        for (body, wanted) in cases {
+            assert_eq!(ChargeBody::read(body.as_bytes()).err(), Some(wanted), "{body}");
+        }
+    }
+
+    #[test]
+    fn bodies_that_mean_something_else_have_other_fingerprints() {
+        let of = |text: &str| ChargeBody::read(text.as_bytes()).expect("readable").fingerprint();
+        let first = of(r#"{"paymentId":"p","amount":10,"currency":"EUR","payee":"sim_ok"}"#);
+        assert_eq!(first, of(r#"{"payee":"sim_ok","currency":"EUR", "amount":10,"paymentId":"p"}"#));
+        assert_ne!(first, of(r#"{"paymentId":"p","amount":11,"currency":"EUR","payee":"sim_ok"}"#));
+        assert_ne!(first, of(r#"{"paymentId":"p","amount":10,"currency":"EUR","payee":"sim_garbage"}"#));
+    }
+
+    #[test]
+    fn the_epoch_is_what_follows_the_keys_colon() {
+        let epoch = |key: &str| Heads { key: Some(key.into()), ..Heads::default() }.epoch();
+        assert_eq!(epoch("abc"), Some(0));
+        assert_eq!(epoch("abc:3"), Some(3));
+        assert_eq!(epoch("abc:x"), None);
+        assert_eq!(Heads::default().epoch(), None);
+    }
+}

@@ -1,0 +1,186 @@
+//! Key, payment, details, history, external id and due notice: one transaction, one statement.
+//!
+//! There is no in-flight marker to get stuck: the idempotency key commits with its payment or not at
+//! all, and a concurrent duplicate waits for that COMMIT and then replays. If our own COMMIT's answer
+//! is lost, the same key is asked again.
+
+use super::failure::{before_commit, commit, is_missing_partition};
+use super::port::ScheduleError;
+use super::records::{CreateAnswer, NewPayment, PaymentView};
+use super::{row, statements};
+use crate::domain::bucket::shard;
+use crate::domain::ids::{ActorId, PaymentId};
+use secrecy::ExposeSecret;
+use sqlx::types::Json;
+use sqlx::{Error, PgConnection, PgPool, Row};
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+/// How often a create is repeated for a reason that passes by itself within milliseconds.
+const TRIES: usize = 4;
+
+pub(super) async fn create(pool: PgPool, new: NewPayment) -> Result<CreateAnswer, ScheduleError> {
+    let mut unknown = None;
+    for _ in 0..TRIES {
+        match once(&pool, &new).await {
+            Ok(Some(answer)) => return Ok(answer),
+            // The key or the external id was freed between two looks.
+            Ok(None) => {}
+            Err(ScheduleError::CommitUnknown(source)) => unknown = Some(source),
+            // After an unknown COMMIT, "not reachable" does not mean "nothing happened".
+            Err(ScheduleError::Unavailable(source)) if unknown.is_none() => {
+                return Err(ScheduleError::Unavailable(source));
+            }
+            Err(ScheduleError::Unavailable(_)) => {}
+            Err(defect @ ScheduleError::Defect(_)) => return Err(defect),
+        }
+    }
+    // Both are answered 503, and the client repeats under the same key.
+    Err(match unknown {
+        Some(source) => ScheduleError::CommitUnknown(source),
+        None => ScheduleError::Unavailable("the key or the external id keeps changing hands".into()),
+    })
+}
+
+async fn once(pool: &PgPool, new: &NewPayment) -> Result<Option<CreateAnswer>, ScheduleError> {
+    let mut transaction = pool.begin().await.map_err(before_commit)?;
+    let made = match insert(&mut transaction, new).await {
+        Ok(made) => made,
+        Err(error) if is_missing_partition(&error) => return Ok(Some(CreateAnswer::DayNotReady)),
+        Err(error) => return Err(before_commit(error)),
+    };
+    match made {
+        Some(Made::Payment(view)) => {
+            commit(transaction).await?;
+            Ok(Some(CreateAnswer::Created(view)))
+        }
+        Some(Made::ExternalIdTaken) => {
+            transaction.rollback().await.map_err(before_commit)?;
+            taken_external_id(pool, new).await.map_err(before_commit)
+        }
+        None => {
+            found(&mut transaction, new.actor, &new.idempotency_key, &new.request_hash, &new.field_digests)
+                .await
+                .map_err(before_commit)
+        }
+    }
+}
+
+enum Made {
+    Payment(Box<PaymentView>),
+    ExternalIdTaken,
+}
+
+async fn insert(connection: &mut PgConnection, new: &NewPayment) -> Result<Option<Made>, Error> {
+    let (on_soft_decline, on_exhausted) = row::choices(new.retry);
+    let made = sqlx::query(statements::CREATE)
+        .bind(new.actor.0)
+        .bind(&new.idempotency_key)
+        .bind(new.request_hash.as_slice())
+        .bind(new.id.as_uuid())
+        .bind(new.id.due_day())
+        .bind(new.due_at)
+        .bind(new.execute_before)
+        .bind(&new.gateway.0)
+        .bind(new.amount.minor.get())
+        .bind(new.amount.currency.as_str())
+        .bind(new.retry.max_sends)
+        .bind(on_soft_decline)
+        .bind(on_exhausted)
+        .bind(new.lane)
+        .bind(new.payee.expose_secret().as_bytes())
+        .bind(&new.description)
+        .bind(Json(&new.metadata))
+        .bind(&new.external_id)
+        .bind(&new.traceparent)
+        .bind(Json(&new.field_digests))
+        .bind(shard(new.id))
+        .fetch_optional(connection)
+        .await?;
+    let Some(made) = made else { return Ok(None) };
+    if !made.try_get::<bool, _>("external_id_free")? {
+        return Ok(Some(Made::ExternalIdTaken));
+    }
+    Ok(Some(Made::Payment(Box::new(PaymentView {
+        payment: row::payment(&made)?,
+        payee: new.payee.clone(),
+        description: new.description.clone(),
+        metadata: new.metadata.clone(),
+        external_id: new.external_id.clone(),
+        attempts: Vec::new(),
+        first_claimed_at: None,
+    }))))
+}
+
+async fn taken_external_id(pool: &PgPool, new: &NewPayment) -> Result<Option<CreateAnswer>, Error> {
+    let holder: Option<Uuid> = sqlx::query_scalar(statements::FOUND_EXTERNAL_ID)
+        .bind(new.actor.0)
+        .bind(&new.external_id)
+        .fetch_optional(pool)
+        .await?;
+    let holder = holder.and_then(|id| PaymentId::from_uuid(id).ok());
+    Ok(holder.map(|payment| CreateAnswer::ExternalIdTaken { payment }))
+}
+
+/// What the key made earlier; `None` if it made nothing after all.
+async fn found(
+    connection: &mut PgConnection,
+    actor: ActorId,
+    key: &str,
+    request_hash: &[u8; 32],
+    digests: &BTreeMap<String, String>,
+) -> Result<Option<CreateAnswer>, Error> {
+    let found =
+        sqlx::query(statements::FOUND_KEY).bind(actor.0).bind(key).fetch_optional(&mut *connection).await?;
+    let Some(found) = found else { return Ok(None) };
+    let payment = row::payment_id(&found, "payment_id")?;
+    let day = payment.due_day();
+    if found.try_get::<Vec<u8>, _>("request_hash")? == request_hash {
+        let found = sqlx::query(statements::FIND)
+            .bind(day)
+            .bind(payment.as_uuid())
+            .bind(actor.0)
+            .fetch_optional(connection)
+            .await?;
+        return found.map(|found| Ok(CreateAnswer::Replayed(Box::new(row::view(&found)?)))).transpose();
+    }
+    let found = sqlx::query(statements::FOUND_DIGESTS)
+        .bind(day)
+        .bind(payment.as_uuid())
+        .fetch_optional(connection)
+        .await?;
+    let Some(found) = found else { return Ok(None) };
+    let stored: Json<BTreeMap<String, String>> = found.try_get("field_digests")?;
+    let pointers = stored.0.keys().chain(digests.keys()).collect::<std::collections::BTreeSet<_>>();
+    let differs = pointers.into_iter().filter(|pointer| stored.0.get(*pointer) != digests.get(*pointer));
+    Ok(Some(CreateAnswer::KeyReused {
+        payment,
+        status: row::status(&found, "status")?,
+        differs: differs.cloned().collect(),
+    }))
+}
+
+/// What this key made, without making anything; waits for a create of it that is in flight.
+pub(super) async fn replay(
+    pool: PgPool,
+    actor: ActorId,
+    key: String,
+    request_hash: [u8; 32],
+    digests: BTreeMap<String, String>,
+) -> Result<Option<CreateAnswer>, ScheduleError> {
+    let mut transaction = pool.begin().await.map_err(before_commit)?;
+    let free: Option<Uuid> = sqlx::query_scalar(statements::AWAIT_KEY)
+        .bind(actor.0)
+        .bind(&key)
+        .bind(request_hash.as_slice())
+        .fetch_optional(&mut *transaction)
+        .await
+        .map_err(before_commit)?;
+    let answer = if free.is_some() {
+        None
+    } else {
+        found(&mut transaction, actor, &key, &request_hash, &digests).await.map_err(before_commit)?
+    };
+    transaction.rollback().await.map_err(before_commit)?;
+    Ok(answer)
+}

@@ -1,0 +1,72 @@
+//! API keys: found by the hash of their text, which is all that is stored of them.
+
+use super::failure::{before_commit, commit};
+use super::port::ScheduleError;
+use super::records::{Actor, ApiKeyRecord};
+use super::statements;
+use crate::domain::ids::{ActorId, GatewayName};
+use crate::domain::money::Currency;
+use sqlx::{Error, PgPool, Row};
+use uuid::Uuid;
+
+pub(super) async fn find(pool: PgPool, hash: [u8; 32]) -> Result<Option<ApiKeyRecord>, ScheduleError> {
+    let found = sqlx::query(statements::FIND_API_KEY)
+        .bind(hash.as_slice())
+        .fetch_optional(&pool)
+        .await
+        .map_err(before_commit)?;
+    found.map(|found| record(&found)).transpose().map_err(before_commit)
+}
+
+fn record(found: &sqlx::postgres::PgRow) -> Result<ApiKeyRecord, Error> {
+    let currency: Option<String> = found.try_get("default_currency")?;
+    let gateway: Option<String> = found.try_get("default_gateway")?;
+    Ok(ApiKeyRecord {
+        key_id: found.try_get("key_id")?,
+        actor: Actor {
+            id: ActorId(found.try_get("actor_id")?),
+            default_currency: currency.as_deref().and_then(Currency::from_code),
+            default_gateway: gateway.map(GatewayName),
+        },
+        scopes: found.try_get("scopes")?,
+        expires_at: found.try_get("expires_at")?,
+    })
+}
+
+/// A key to be stored.
+#[derive(Debug, Clone)]
+pub struct NewApiKey {
+    /// Its public id, fresh.
+    pub id: Uuid,
+    /// The id of the actor, if one must be made; fresh.
+    pub new_actor: Uuid,
+    /// The actor's name, 1–100 characters.
+    pub actor_name: String,
+    /// SHA-256 of its text.
+    pub hash: [u8; 32],
+    /// Its first characters, for people.
+    pub hint: String,
+    /// `payments:read`, …
+    pub scopes: Vec<String>,
+}
+
+pub(super) async fn add(pool: PgPool, new: NewApiKey) -> Result<ActorId, ScheduleError> {
+    let mut transaction = pool.begin().await.map_err(before_commit)?;
+    let actor: Uuid = sqlx::query_scalar(statements::ADD_ACTOR)
+        .bind(new.new_actor)
+        .bind(&new.actor_name)
+        .fetch_one(&mut *transaction)
+        .await
+        .map_err(before_commit)?;
+    sqlx::query(statements::ADD_API_KEY)
+        .bind(new.id)
+        .bind(actor)
+        .bind(new.hash.as_slice())
+        .bind(&new.hint)
+        .bind(&new.scopes)
+        .execute(&mut *transaction)
+        .await
+        .map_err(before_commit)?;
+    commit(transaction).await?;
+    Ok(ActorId(actor))
+}

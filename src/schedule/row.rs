@@ -1,0 +1,169 @@
+//! From rows to the rules' own types. A row that does not fit is a defect of ours, never a guess.
+
+use super::proof::{ClaimRow, Claimed};
+use super::records::{AttemptView, PaymentView};
+use crate::domain::ids::{ActorId, ClaimId, Epoch, Fence, GatewayName, PaymentId, WorkerName};
+use crate::domain::lease::Mono;
+use crate::domain::money::{Currency, Minor, Money};
+use crate::domain::payment::{OnExhausted, OnSoftDecline, Payment, RetryPolicy};
+use crate::domain::reason::Reason;
+use crate::domain::state::Status;
+use secrecy::SecretString;
+use sqlx::postgres::PgRow;
+use sqlx::{Error, Row};
+use std::time::Duration;
+use uuid::Uuid;
+
+fn unfit(column: &str, found: &dyn std::fmt::Debug) -> Error {
+    Error::ColumnDecode { index: column.to_owned(), source: format!("unfit value {found:?}").into() }
+}
+
+fn parsed<T>(row: &PgRow, column: &str, parse: impl Fn(&str) -> Option<T>) -> Result<T, Error> {
+    let text: String = row.try_get(column)?;
+    parse(&text).ok_or_else(|| unfit(column, &text))
+}
+
+/// A payment id in this column.
+pub(super) fn payment_id(row: &PgRow, column: &str) -> Result<PaymentId, Error> {
+    let id: Uuid = row.try_get(column)?;
+    PaymentId::from_uuid(id).map_err(|_| unfit(column, &id))
+}
+
+/// A state in this column.
+pub(super) fn status(row: &PgRow, column: &str) -> Result<Status, Error> {
+    parsed(row, column, Status::from_text)
+}
+
+fn hash(row: &PgRow, column: &str) -> Result<Option<[u8; 32]>, Error> {
+    let bytes: Option<Vec<u8>> = row.try_get(column)?;
+    bytes.map(|bytes| bytes.try_into().map_err(|bytes| unfit(column, &bytes))).transpose()
+}
+
+/// A whole row of `payments`.
+pub(super) fn payment(row: &PgRow) -> Result<Payment, Error> {
+    let amount: i64 = row.try_get("amount_minor")?;
+    let minor = Minor::new(amount).ok_or_else(|| unfit("amount_minor", &amount))?;
+    let reason: Option<String> = row.try_get("status_reason")?;
+    let reason = reason
+        .map(|text| Reason::from_text(&text).ok_or_else(|| unfit("status_reason", &text)))
+        .transpose()?;
+    Ok(Payment {
+        id: payment_id(row, "id")?,
+        actor: ActorId(row.try_get("actor_id")?),
+        status: status(row, "status")?,
+        reason,
+        due_at: row.try_get("due_at")?,
+        execute_before: row.try_get("execute_before")?,
+        next_attempt_at: row.try_get("next_attempt_at")?,
+        gateway: GatewayName(row.try_get("gateway")?),
+        amount: Money { minor, currency: parsed(row, "currency", Currency::from_code)? },
+        attempt: row.try_get("attempt")?,
+        sends: row.try_get("sends")?,
+        held_back: row.try_get("held_back")?,
+        held_back_since: row.try_get("held_back_since")?,
+        asks: row.try_get("asks")?,
+        epoch: Epoch(row.try_get("epoch")?),
+        epoch_first_sent_at: row.try_get("epoch_first_sent_at")?,
+        unanswered: row.try_get("unanswered")?,
+        request_hash: hash(row, "request_hash")?,
+        gateway_account: row.try_get("gateway_account")?,
+        renderer: row.try_get("renderer")?,
+        intent_ref: row.try_get("intent_ref")?,
+        gateway_ref: row.try_get("gateway_ref")?,
+        fence: Fence(row.try_get("fence")?),
+        cancel_wish_at: row.try_get("cancel_wish_at")?,
+        retry: RetryPolicy {
+            max_sends: row.try_get("max_sends")?,
+            on_soft_decline: parsed(row, "on_soft_decline", on_soft_decline)?,
+            on_exhausted: parsed(row, "on_exhausted", on_exhausted)?,
+        },
+        lane: row.try_get("lane")?,
+        created_at: row.try_get("created_at")?,
+        last_moved_at: row.try_get("last_moved_at")?,
+        history_seq: row.try_get("history_seq")?,
+    })
+}
+
+fn on_soft_decline(text: &str) -> Option<OnSoftDecline> {
+    match text {
+        "retry" => Some(OnSoftDecline::Retry),
+        "fail" => Some(OnSoftDecline::Fail),
+        _ => None,
+    }
+}
+
+fn on_exhausted(text: &str) -> Option<OnExhausted> {
+    match text {
+        "park" => Some(OnExhausted::Park),
+        "fail" => Some(OnExhausted::Fail),
+        _ => None,
+    }
+}
+
+/// The stored text of a choice.
+pub(super) fn choices(retry: RetryPolicy) -> (&'static str, &'static str) {
+    let soft = match retry.on_soft_decline {
+        OnSoftDecline::Retry => "retry",
+        OnSoftDecline::Fail => "fail",
+    };
+    let exhausted = match retry.on_exhausted {
+        OnExhausted::Park => "park",
+        OnExhausted::Fail => "fail",
+    };
+    (soft, exhausted)
+}
+
+fn payee(row: &PgRow) -> Result<SecretString, Error> {
+    let sealed: Vec<u8> = row.try_get("payee_sealed")?;
+    // The value is a secret: the error does not show it.
+    let text = String::from_utf8(sealed).map_err(|_| unfit("payee_sealed", &"not UTF-8"))?;
+    Ok(SecretString::from(text))
+}
+
+/// A claim that this transaction made or found; a proof only once it has committed.
+pub(super) fn claimed(row: &PgRow, asked_at: Mono) -> Result<Claimed, Error> {
+    let age: Option<i64> = row.try_get("key_age_us")?;
+    Ok(Claimed::new(ClaimRow {
+        payment: payment(row)?,
+        payee: payee(row)?,
+        claim_id: ClaimId(row.try_get("claim_id")?),
+        was: status(row, "was")?,
+        asked_at,
+        claimed_at: row.try_get("claimed_at")?,
+        // A key opened "in the future" by a clock that stepped back counts as new.
+        key_age: age.map(|us| Duration::from_micros(u64::try_from(us).unwrap_or(0))),
+    }))
+}
+
+/// What the API shows, without attempts.
+pub(super) fn view(row: &PgRow) -> Result<PaymentView, Error> {
+    let metadata: sqlx::types::Json<_> = row.try_get("metadata")?;
+    Ok(PaymentView {
+        payment: payment(row)?,
+        payee: payee(row)?,
+        description: row.try_get("description")?,
+        metadata: metadata.0,
+        external_id: row.try_get("external_id")?,
+        attempts: Vec::new(),
+        first_claimed_at: None,
+    })
+}
+
+/// One attempt.
+pub(super) fn attempt(row: &PgRow) -> Result<AttemptView, Error> {
+    Ok(AttemptView {
+        attempt: row.try_get("attempt")?,
+        epoch: Epoch(row.try_get("epoch")?),
+        claim_id: ClaimId(row.try_get("claim_id")?),
+        fence: Fence(row.try_get("fence")?),
+        worker: WorkerName(row.try_get("worker")?),
+        claimed_at: row.try_get("claimed_at")?,
+        settled_at: row.try_get("settled_at")?,
+        verdict: row.try_get("verdict")?,
+        code: row.try_get("code")?,
+        http_status: row.try_get("http_status")?,
+        took_ms: row.try_get("took_ms")?,
+        note: row.try_get("note")?,
+        fenced: row.try_get("fenced")?,
+    })
+}

@@ -1,0 +1,70 @@
+-- Called by claim and claim_late, once per due day of a batch.
+-- Index: the partition's primary key; exactly one partition is touched, since $1 is a plain value.
+-- A notice without a row in the answer was not won; explain.sql says why.
+--   $1 due day   $2 payment ids   $3 attempts of the notices   $4 fresh claim ids   $5 gateway
+--   $6 account   $7 renderer      $8 worker                    $9 lease length
+WITH moment AS MATERIALIZED (
+    -- One instant for the batch, read before any lock is waited for: "due" can only be judged too
+    -- strictly and the lease can only be counted too short.
+    SELECT clock_timestamp() AS at
+), released AS MATERIALIZED (
+    SELECT lineage_is_released() AS yes
+), asked AS MATERIALIZED (
+    SELECT * FROM unnest($2::uuid[], $3::integer[], $4::uuid[]) AS a (id, attempt, claim_id)
+), locked AS MATERIALIZED (
+    -- Every batch locks in the order of ids, so two batches never wait for each other in a circle.
+    SELECT p.id, p.status AS was, p.epoch_first_sent_at AS was_first_sent_at
+    FROM payments p
+    WHERE p.due_day = $1 AND p.id = ANY ($2)
+    ORDER BY p.id
+    FOR UPDATE
+), won AS (
+    UPDATE payments p SET
+        status = 'PROCESSING',
+        fence = p.fence + 1,
+        claim_id = a.claim_id,
+        attempt = p.attempt + 1,
+        lease_until = m.at + $9::interval,
+        -- From here on a request may be under way (R4).
+        unanswered = p.unanswered + 1,
+        epoch_first_sent_at = coalesce(p.epoch_first_sent_at, m.at),
+        gateway_account = coalesce(p.gateway_account, $6),
+        renderer = coalesce(p.renderer, $7),
+        -- A question about an unknown outcome repeats a send that was counted (R12).
+        sends = p.sends + CASE WHEN p.status = 'PENDING' THEN 1 ELSE 0 END,
+        last_moved_at = m.at,
+        history_seq = p.history_seq + 1,
+        history_hash = history_hash(p.history_hash, p.id, p.history_seq + 1, p.status, 'PROCESSING',
+            'claimed', $8, p.fence + 1, p.attempt + 1, p.epoch, m.at, '{"claimId":"' || a.claim_id || '"}'),
+        last_xid = greatest(pg_current_xact_id(), p.last_xid)
+    FROM asked a, locked l, moment m, released r
+    WHERE p.due_day = $1
+      AND p.id = a.id
+      AND l.id = a.id
+      -- Only a claimable state. PROCESSING is another's; the rest is final or waits for a human.
+      AND p.status IN ('PENDING', 'UNKNOWN')
+      -- A notice of another gateway came by a wrong road.
+      AND p.gateway = $5
+      -- A notice of an earlier attempt is spent: a newer one exists.
+      AND p.attempt = a.attempt
+      -- R9: the database's word on "due".
+      AND p.next_attempt_at <= m.at
+      -- R17: no claim in a database that was restored or promoted and not released.
+      AND r.yes
+    RETURNING p.*, l.was, l.was_first_sent_at, m.at AS claimed_at
+), history AS (
+    INSERT INTO payment_history (payment_id, seq, was, became, cause, done_by, fence, attempt, epoch, at,
+                                 detail, hash, xid)
+    SELECT w.id, w.history_seq, w.was, 'PROCESSING', 'claimed', $8, w.fence, w.attempt, w.epoch, w.claimed_at,
+           '{"claimId":"' || w.claim_id || '"}', w.history_hash, w.last_xid
+    FROM won w
+), attempt AS (
+    INSERT INTO attempts (due_day, payment_id, attempt, epoch, claim_id, fence, worker, was, key_age_us, claimed_at)
+    SELECT $1, w.id, w.attempt, w.epoch, w.claim_id, w.fence, $8, w.was,
+           (extract(epoch FROM w.claimed_at - w.was_first_sent_at) * 1000000)::bigint, w.claimed_at
+    FROM won w
+)
+SELECT w.*, d.payee_sealed,
+       (extract(epoch FROM w.claimed_at - w.was_first_sent_at) * 1000000)::bigint AS key_age_us
+FROM won w
+JOIN payment_details d ON d.due_day = $1 AND d.id = w.id

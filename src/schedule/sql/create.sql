@@ -1,0 +1,45 @@
+-- Called by create: key, payment, details, first history row, external id and due notice in one
+-- transaction and one statement.
+-- Index: the idempotency key's. `payment_id` null: the key is taken (found_key.sql tells by what);
+-- `external_id_free` false: roll back, another live payment has it.
+--   $1 actor      $2 key           $3 request hash   $4 id           $5 due day     $6 due at
+--   $7 execute before              $8 gateway        $9 amount       $10 currency   $11 max sends
+--   $12 on soft decline            $13 on exhausted  $14 lane        $15 payee      $16 description
+--   $17 metadata  $18 external id  $19 traceparent   $20 digests     $21 shard
+WITH moment AS MATERIALIZED (
+    SELECT clock_timestamp() AS at
+), key AS (
+    -- A concurrent duplicate waits here for the first one's COMMIT, and then makes nothing.
+    INSERT INTO idempotency_keys (actor_id, key, request_hash, payment_id, due_at, created_at)
+    SELECT $1, $2, $3, $4, $6, m.at FROM moment m
+    ON CONFLICT DO NOTHING
+    RETURNING payment_id, created_at
+), payment AS (
+    INSERT INTO payments (due_day, id, actor_id, status, due_at, execute_before, next_attempt_at, gateway,
+        amount_minor, currency, max_sends, on_soft_decline, on_exhausted, lane, created_at, last_moved_at,
+        history_seq, history_hash, last_xid)
+    SELECT $5, $4, $1, 'PENDING', $6, $7, $6, $8, $9, $10, $11, $12, $13, $14, k.created_at, k.created_at, 1,
+        history_hash(decode(repeat('00', 32), 'hex'), $4, 1, '-', 'PENDING', 'created', 'actor:' || $1::text, 0, 0, 0,
+            k.created_at, '{}'),
+        pg_current_xact_id()
+    FROM key k
+    RETURNING *
+), detail AS (
+    INSERT INTO payment_details (due_day, id, payee_sealed, description, metadata, external_id, traceparent, field_digests)
+    SELECT $5, $4, $15, $16, $17, $18, $19, $20 FROM key
+), history AS (
+    INSERT INTO payment_history (payment_id, seq, was, became, cause, done_by, fence, attempt, epoch, at,
+                                 detail, hash, xid)
+    SELECT p.id, 1, '-', 'PENDING', 'created', 'actor:' || $1::text, 0, 0, 0, p.created_at, '{}', p.history_hash, p.last_xid
+    FROM payment p
+), external AS (
+    INSERT INTO external_ids (actor_id, external_id, payment_id)
+    SELECT $1, $18, $4 FROM key WHERE $18::text IS NOT NULL
+    ON CONFLICT DO NOTHING
+    RETURNING 1
+), notice AS (
+    INSERT INTO due_notices (shard, payment_id, payment_day, gateway, lane, due_at, not_before, attempt, traceparent)
+    SELECT $21, $4, $5, $8, $14, $6, $6, 0, $19 FROM key
+)
+SELECT p.*, ($18::text IS NULL OR EXISTS (SELECT 1 FROM external)) AS external_id_free
+FROM payment p

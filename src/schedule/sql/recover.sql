@@ -1,0 +1,15 @@
+-- Called by recover after a claim whose COMMIT was not answered, once per due day. A write: only its
+-- own acknowledged COMMIT proves that the claim is durable; a plain read can see a commit that the
+-- standby never got (R3).
+-- Index: the partition's primary key. A claim without a row never happened, or is no longer ours.
+--   $1 due day   $2 payment ids   $3 claim ids
+WITH ours AS (
+    UPDATE payments p SET last_xid = greatest(pg_current_xact_id(), p.last_xid)
+    FROM unnest($2::uuid[], $3::uuid[]) AS a (id, claim_id)
+    WHERE p.due_day = $1 AND p.id = a.id AND p.claim_id = a.claim_id AND p.status = 'PROCESSING'
+    RETURNING p.*
+)
+SELECT o.*, t.was, t.key_age_us, t.claimed_at, d.payee_sealed
+FROM ours o
+JOIN attempts t ON t.due_day = $1 AND t.payment_id = o.id AND t.attempt = o.attempt
+JOIN payment_details d ON d.due_day = $1 AND d.id = o.id

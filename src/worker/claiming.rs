@@ -1,0 +1,139 @@
+//! The claims as a step makes them, with what to do when an answer is lost (rule R3).
+//!
+//! **Promises.** Every record comes back with an answer, or has been given back to be presented
+//! again; a [`Claimed`] only ever comes from an acknowledged COMMIT. **Relies on** `recover` being a
+//! write by claim id: a plain read can show a commit that a standby never got.
+//!
+//! **If this dies here** between COMMIT and its answer, the claim stands with nothing sent; its
+//! lease ends it.
+
+use super::clock_guard::Sample;
+use super::patience::Patience;
+use super::place::Record;
+use super::seat::Permit;
+use super::step::Step;
+use crate::domain::ids::ClaimId;
+use crate::domain::notice::Notice;
+use crate::schedule::{ClaimAnswer, ClaimTerms, Claimed, Schedule, ScheduleError};
+use chrono::{DateTime, Utc};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+type Asked = Vec<(Record, Permit)>;
+type Answers = Vec<(Record, Permit, ClaimAnswer)>;
+
+impl<S: Schedule> Step<S> {
+    /// The terms of one claim. `asked_at` is read here, before the claim travels, so that its time
+    /// on the way only shortens what this worker allows itself (rule R14).
+    pub(super) fn terms(&self) -> ClaimTerms {
+        let profile = self.gateway.profile();
+        ClaimTerms {
+            gateway: profile.name.clone(),
+            account: profile.account.clone(),
+            renderer: profile.renderer,
+            worker: self.worker.clone(),
+            lease: self.lease,
+            asked_at: self.clock.mono(),
+        }
+    }
+
+    /// One answer a record, in order; records without one were given back.
+    pub(super) async fn claim(&self, terms: &ClaimTerms, records: Asked) -> Answers {
+        let notices: Vec<Notice> = records.iter().map(|(record, _)| record.notice.clone()).collect();
+        let claim_ids: Vec<ClaimId> = records.iter().map(|_| self.dice.claim_id()).collect();
+        let before = self.clock.wall();
+        match self.schedule.claim(terms, &notices, &claim_ids).await {
+            Ok(answers) => {
+                let claims = answers.iter().filter_map(|answer| match answer {
+                    ClaimAnswer::Claimed(claimed) => Some(claimed.claimed_at()),
+                    ClaimAnswer::Early { .. } | ClaimAnswer::Refused(_) => None,
+                });
+                self.won(before, claims);
+                self.pair(records, answers.into_iter().map(Some))
+            }
+            Err(ScheduleError::CommitUnknown(error)) => {
+                tracing::warn!(%error, claims = claim_ids.len(), "the answer to a claim's COMMIT was lost");
+                let asked: Vec<_> =
+                    notices.iter().map(|notice| notice.payment).zip(claim_ids.iter().copied()).collect();
+                let mut ours = self.recover(terms, &asked).await;
+                // What is not among them is not ours, and is presented again to learn why.
+                let answers = claim_ids.iter().map(|claim_id| ours.remove(claim_id));
+                self.pair(
+                    records,
+                    answers.map(|claimed| claimed.map(|it| ClaimAnswer::Claimed(Box::new(it)))),
+                )
+            }
+            Err(error @ (ScheduleError::Unavailable(_) | ScheduleError::Defect(_))) => {
+                tracing::warn!(%error, notices = notices.len(), "nothing was claimed");
+                self.pair(records, std::iter::empty())
+            }
+        }
+    }
+
+    /// At most `limit` overdue rows. If the answer to its COMMIT was lost, nobody here knows what it
+    /// won: nothing is sent, and the reaper has those payments asked about.
+    pub(super) async fn claim_late(
+        &self,
+        terms: &ClaimTerms,
+        late_by: Duration,
+        limit: usize,
+    ) -> Vec<Claimed> {
+        let claim_ids: Vec<_> = (0..limit).map(|_| self.dice.claim_id()).collect();
+        let before = self.clock.wall();
+        match self.schedule.claim_late(terms, late_by, &claim_ids).await {
+            Ok(ours) => {
+                self.won(before, ours.iter().map(Claimed::claimed_at));
+                ours
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the late scan claimed nothing that is known");
+                Vec::new()
+            }
+        }
+    }
+
+    /// Asks for its claims until the database answers or the lease is over.
+    async fn recover(
+        &self,
+        terms: &ClaimTerms,
+        asked: &[(crate::domain::ids::PaymentId, ClaimId)],
+    ) -> BTreeMap<ClaimId, Claimed> {
+        let mut patience = Patience::until(terms.asked_at, terms.lease.length);
+        loop {
+            match self.schedule.recover(terms, asked).await {
+                Ok(ours) => {
+                    self.progress.claimed(ours.len());
+                    return ours.into_iter().map(|claimed| (claimed.claim_id(), claimed)).collect();
+                }
+                Err(error) => {
+                    if !patience.goes_on(&error, self.clock.as_ref()).await {
+                        return BTreeMap::new();
+                    }
+                }
+            }
+        }
+    }
+
+    fn pair(&self, records: Asked, mut answers: impl Iterator<Item = Option<ClaimAnswer>>) -> Answers {
+        let mut paired = Vec::with_capacity(records.len());
+        for (record, permit) in records {
+            match answers.next().flatten() {
+                Some(answer) => paired.push((record, permit, answer)),
+                None => self.present_again(record),
+            }
+        }
+        paired
+    }
+
+    /// Counts claims; the newest one's instant tells how far the clocks are apart (rule R9). Not
+    /// done for recovered claims, whose instant lies before the question.
+    fn won(&self, before: DateTime<Utc>, claimed_at: impl Iterator<Item = DateTime<Utc>>) {
+        let after = self.clock.wall();
+        let (count, newest) =
+            claimed_at.fold((0, None), |(count, newest), at| (count + 1, newest.max(Some(at))));
+        if let Some(database) = newest {
+            self.progress.claimed(count);
+            self.clocks.observe(Sample { before, database, after }, &self.brake);
+        }
+    }
+}

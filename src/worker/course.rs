@@ -1,0 +1,75 @@
+//! What a claim does at the gateway: the plan of `outcome`, held against the request's real bytes.
+//!
+//! **Promises.** A [`Course`] that may send carries the frozen request, so nothing is sent whose
+//! bytes, account or renderer differ from those first sent under the key (rules R4, R5). A payment
+//! that cannot be rendered any more, while an earlier send is open, is asked about, not parked away.
+//!
+//! Pure but for `prepare`, which is pure itself. If this dies here, nothing was sent yet.
+
+use crate::domain::facts::{Declines, Facts, LookupSupport};
+use crate::domain::reason::Reason;
+use crate::domain::verdict::NotSent;
+use crate::gateway::{FrozenRequest, Gateway, Profile};
+use crate::outcome::{self, Plan, View};
+use crate::schedule::Claimed;
+use chrono::{DateTime, Utc};
+
+/// One claim's way.
+#[derive(Debug)]
+pub(super) enum Course {
+    /// Send this.
+    Send(FrozenRequest),
+    /// Ask; send this if the gateway does not show the key.
+    AskThenSend(FrozenRequest),
+    /// Ask, and send nothing.
+    Ask,
+    /// Settle as not sent, without any call.
+    GiveBack(NotSent),
+    /// A human must look; nothing is called.
+    Park(Reason),
+}
+
+/// Plans one claim. `now` is aligned to the database's clock.
+pub(super) fn course(gateway: &dyn Gateway, facts: &Facts, claimed: &Claimed, now: DateTime<Utc>) -> Course {
+    let plan = outcome::plan(&view(claimed), facts, now);
+    match plan {
+        Plan::Charge | Plan::LookUpThenCharge => {}
+        Plan::LookUpOnly => return Course::Ask,
+        Plan::GiveBack(why) => return Course::GiveBack(why),
+        Plan::Park(reason) => return Course::Park(reason),
+    }
+    let request = match (gateway.prepare(claimed), plan) {
+        (Ok(request), _) => request,
+        (Err(cannot), plan) => {
+            tracing::error!(payment = %claimed.payment().id, %cannot, "no request can be made");
+            let asks = plan == Plan::LookUpThenCharge;
+            return if asks { Course::Ask } else { Course::Park(Reason::CannotRender) };
+        }
+    };
+    match outcome::with_request(plan, claimed.payment(), facts, &request.hash) {
+        Plan::Charge => Course::Send(request),
+        Plan::LookUpThenCharge => Course::AskThenSend(request),
+        Plan::LookUpOnly => Course::Ask,
+        Plan::GiveBack(why) => Course::GiveBack(why),
+        Plan::Park(reason) => Course::Park(reason),
+    }
+}
+
+/// The claim as judgement sees it.
+pub(super) fn view(claimed: &Claimed) -> View<'_> {
+    View { payment: claimed.payment(), was: claimed.was(), key_age: claimed.key_age() }
+}
+
+/// The part of a gateway's description that decides money questions.
+#[must_use]
+pub fn facts(profile: &Profile) -> Facts {
+    Facts {
+        account: profile.account.clone(),
+        renderer: profile.renderer,
+        key_ttl: profile.key_ttl,
+        key_margin: profile.key_margin,
+        declines: if profile.replays_declines { Declines::Replayed } else { Declines::Forgotten },
+        lookup: if profile.lookup { LookupSupport::ByKey } else { LookupSupport::None },
+        async_final_within: profile.async_final_within,
+    }
+}

@@ -1,0 +1,135 @@
+//! The hold, alone: order, fairness, bounds, and that no record is lost or doubled.
+
+use super::*;
+use crate::domain::ids::PaymentId;
+use proptest::prelude::*;
+
+fn at(second: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp(1_800_000_000 + second, 0).unwrap()
+}
+
+fn record(gateway: &str, second: i64, number: u8) -> Held<u8> {
+    let payment = PaymentId::new(at(second), [number; 10]).unwrap();
+    let gateway = GatewayName(gateway.into());
+    let (due_at, not_before) = (at(second), at(second));
+    let notice = Notice { payment, gateway, lane: 0, due_at, not_before, attempt: 0 };
+    Held { notice, position: Some(number) }
+}
+
+fn positions(batch: &[Held<u8>]) -> Vec<u8> {
+    batch.iter().filter_map(|held| held.position).collect()
+}
+
+#[test]
+fn nothing_leaves_before_its_instant() {
+    let mut hold = Hold::new(10);
+    hold.put(record("a", 5, 1), at(0));
+    assert_eq!(hold.pop_due(at(4), |_| 10), None);
+    assert_eq!(positions(&hold.pop_due(at(5), |_| 10).unwrap().1), [1]);
+    assert!(hold.is_empty());
+}
+
+#[test]
+fn a_later_until_wins_over_not_before_and_an_earlier_one_does_not() {
+    let mut hold = Hold::new(10);
+    hold.put_until(record("a", 5, 1), at(9), at(0));
+    hold.put_until(record("a", 5, 2), at(1), at(0));
+    assert_eq!(positions(&hold.pop_due(at(8), |_| 10).unwrap().1), [2]);
+    assert_eq!(positions(&hold.pop_due(at(9), |_| 10).unwrap().1), [1]);
+}
+
+#[test]
+fn the_oldest_leaves_first_and_arrival_breaks_a_tie() {
+    let mut hold = Hold::new(10);
+    for (second, number) in [(3, 1), (1, 2), (3, 3), (2, 4)] {
+        hold.put(record("a", second, number), at(0));
+    }
+    assert_eq!(positions(&hold.pop_due(at(9), |_| 3).unwrap().1), [2, 4, 1]);
+    assert_eq!(positions(&hold.pop_due(at(9), |_| 3).unwrap().1), [3]);
+}
+
+#[test]
+fn a_closed_gateway_does_not_keep_another_waiting() {
+    let mut hold = Hold::new(10);
+    hold.put(record("closed", 0, 1), at(0));
+    hold.put(record("open", 1, 2), at(0));
+    let takes = |name: &GatewayName| if name.0 == "open" { 5 } else { 0 };
+    assert_eq!(positions(&hold.pop_due(at(2), takes).unwrap().1), [2]);
+    assert_eq!(hold.pop_due(at(2), takes), None);
+    assert_eq!(hold.next_due(takes), None);
+    assert!(hold.any_due(at(2)));
+}
+
+#[test]
+fn gateways_take_turns() {
+    let mut hold = Hold::new(100);
+    for number in 0..4 {
+        hold.put(record("a", 0, number), at(0));
+        hold.put(record("b", 0, 10 + number), at(0));
+        hold.put(record("c", 0, 20 + number), at(0));
+    }
+    let order: Vec<String> = (0..6).map(|_| hold.pop_due(at(1), |_| 1).unwrap().0.0).collect();
+    assert_eq!(order, ["a", "b", "c", "a", "b", "c"]);
+}
+
+#[test]
+fn a_record_is_deferrable_only_after_it_was_due_and_here_for_so_long() {
+    let minute = Duration::from_secs(60);
+    let mut hold = Hold::new(10);
+    hold.put(record("a", 0, 1), at(0));
+    // Long overdue when it came, so its minute starts at its arrival.
+    hold.put(record("a", -500, 2), at(30));
+    assert!(hold.deferrable(at(59), minute, 10).is_empty());
+    assert_eq!(positions(&hold.deferrable(at(60), minute, 10)), [1]);
+    assert_eq!(positions(&hold.deferrable(at(90), minute, 10)), [2]);
+    assert!(hold.is_empty());
+}
+
+#[test]
+fn what_was_revoked_is_dropped_and_what_has_no_position_stays() {
+    let mut hold = Hold::new(10);
+    hold.put(record("a", 0, 1), at(0));
+    hold.put(record("a", 0, 2), at(0));
+    hold.put(Held { position: None, ..record("b", 0, 1) }, at(0));
+    assert_eq!(hold.drop_revoked(|position| *position == 1), 1);
+    assert_eq!(hold.len(), 2);
+}
+
+#[test]
+fn it_is_full_at_its_bound_but_takes_back_what_it_gave_out() {
+    let mut hold = Hold::new(1);
+    hold.put(record("a", 0, 1), at(0));
+    assert!(!hold.has_room());
+    hold.put_until(record("a", 0, 2), at(1), at(0));
+    assert_eq!(hold.len(), 2);
+}
+
+proptest! {
+    /// Whatever is put in comes out exactly once, never early, and in order within a gateway.
+    #[test]
+    fn every_record_leaves_once_never_early(
+        seconds in proptest::collection::vec((0_u8..3, 0_i64..30), 1..60),
+        slots in proptest::collection::vec(0_usize..4, 3),
+    ) {
+        let mut hold = Hold::new(1_000);
+        for (number, (gateway, second)) in (0_u8..).zip(&seconds) {
+            hold.put(record(&gateway.to_string(), *second, number), at(0));
+        }
+        let takes = |name: &GatewayName| slots[usize::from(name.0.as_bytes()[0] - b'0')];
+        let mut left = Vec::new();
+        for now in 0..=30 {
+            while let Some((gateway, batch)) = hold.pop_due(at(now), takes) {
+                prop_assert!(!batch.is_empty() && batch.len() <= takes(&gateway));
+                prop_assert!(batch.iter().all(|held| held.notice.not_before <= at(now)));
+                prop_assert!(batch.is_sorted_by_key(|held| held.notice.not_before));
+                left.extend(positions(&batch));
+            }
+        }
+        let closed = seconds.iter().filter(|(gateway, _)| slots[usize::from(*gateway)] == 0).count();
+        prop_assert_eq!(hold.len(), closed);
+        prop_assert_eq!(left.len() + closed, seconds.len());
+        left.sort_unstable();
+        left.dedup();
+        prop_assert_eq!(left.len() + closed, seconds.len());
+    }
+}

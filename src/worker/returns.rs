@@ -1,0 +1,122 @@
+//! Where a record goes when a step is done with it: to its offset with a proof, or back to the hold.
+//!
+//! **Promises.** There is no third way, and no way without a proof to the first. **Relies on** the
+//! channel's other end being the loop that fed the step; if that is gone, the process is going, no
+//! offset was completed, and Kafka brings the record again.
+
+use super::place::Record;
+use super::seat::Seat;
+use super::step::Step;
+use crate::bucket::Proof;
+use crate::schedule::{Claimed, Early, Refused, RefusedBecause, Schedule, Settled, SettledAs};
+use chrono::{DateTime, TimeDelta, Utc};
+
+/// The shortest wait before a record is presented again, so that clocks which differ by less than
+/// the tolerance cannot make a busy loop.
+const SHORTEST_WAIT_MS: i64 = 20;
+/// The wait after a verb that failed: the database needs it more than the record does.
+const AFTER_FAILURE_MS: i64 = 500;
+/// The wait under quarantine, which a person ends (rule R17).
+const QUARANTINED_MS: i64 = 5_000;
+
+impl<S: Schedule> Step<S> {
+    /// Durably refused: nothing is left to do for this notice.
+    pub(super) fn refused(&self, record: Record, proof: Refused) {
+        self.progress.refused_one(proof.why());
+        let payment = record.notice.payment;
+        match proof.why() {
+            RefusedBecause::NoSuchPayment | RefusedBecause::AheadOfRow => {
+                tracing::error!(%payment, why = ?proof.why(), "a notice from another ring, or lost commits");
+            }
+            RefusedBecause::Cancelled
+            | RefusedBecause::Final(_)
+            | RefusedBecause::Parked
+            | RefusedBecause::HeldByAnother
+            | RefusedBecause::Stale
+            | RefusedBecause::OtherGateway => tracing::debug!(%payment, why = ?proof.why(), "refused"),
+        }
+        complete(record, proof);
+    }
+
+    /// Not yet, by the database's word: waits for it, never dropped.
+    pub(super) fn early(&self, record: Record, until: DateTime<Utc>, why: Early) {
+        let least_ms = match why {
+            Early::NotDue | Early::Contended => SHORTEST_WAIT_MS,
+            Early::Quarantined => QUARANTINED_MS,
+        };
+        self.back_to_the_hold(record, until, least_ms);
+    }
+
+    /// A settled group in order. Where the settle never succeeded there are no proofs, and each
+    /// record is presented to `claim` again, which refuses it (the claim still holds, or a newer
+    /// notice exists) or wins it anew.
+    pub(super) fn settled(&self, seats: Vec<Seat>, proofs: Vec<Settled>) {
+        let mut proofs = proofs.into_iter();
+        for seat in seats {
+            match (proofs.next(), seat.record) {
+                (Some(proof), record) => {
+                    self.progress.settled_one(proof.result());
+                    if proof.result() == SettledAs::Fenced {
+                        tracing::warn!(record = ?record.as_ref().map(|it| it.notice.payment), "an outcome came after its claim had ended; kept as evidence");
+                    }
+                    if let Some(record) = record {
+                        complete(record, proof);
+                    }
+                }
+                (None, record) => {
+                    self.progress.abandoned_one();
+                    if let Some(record) = record {
+                        self.present_again(record);
+                    }
+                }
+            }
+        }
+    }
+
+    /// After a failure: once more, a moment later.
+    pub(super) fn present_again(&self, record: Record) {
+        self.back_to_the_hold(record, self.clock.wall(), AFTER_FAILURE_MS);
+    }
+
+    fn back_to_the_hold(&self, record: Record, until: DateTime<Utc>, least_ms: i64) {
+        let until = until.max(self.clock.wall() + TimeDelta::milliseconds(least_ms));
+        // A closed channel is the end of this process; see the module's head.
+        let _loop_gone = self.again.send((record, until)).is_err();
+    }
+
+    /// Records that a closed gateway held too long (rule R11): those whose row is durable, claimable
+    /// and overdue are complete, for the late scan owns them; the others are presented as usual.
+    pub async fn defer(&self, records: Vec<Record>) {
+        let notices: Vec<_> = records.iter().map(|record| record.notice.clone()).collect();
+        let mut answers = match self.schedule.defer(&notices).await {
+            Ok(answers) => answers.into_iter(),
+            Err(error) => {
+                tracing::warn!(%error, "nothing was deferred");
+                Vec::new().into_iter()
+            }
+        };
+        for record in records {
+            match answers.next().flatten() {
+                Some(proof) => {
+                    self.progress.deferred_one();
+                    complete(record, proof);
+                }
+                None => self.present_again(record),
+            }
+        }
+    }
+
+    /// The database's "now", from the claim's own instant and the time since it was asked for:
+    /// never behind the truth, and ahead of it by the claim's way there at most.
+    pub(super) fn now(&self, claimed: &Claimed) -> DateTime<Utc> {
+        let since = self.clock.mono().0.saturating_sub(claimed.asked_at().0);
+        // A step that runs longer than chrono can count does not exist.
+        claimed.claimed_at() + TimeDelta::from_std(since).unwrap_or(TimeDelta::MAX)
+    }
+}
+
+fn complete(record: Record, proof: impl Into<Proof>) {
+    if let Some(place) = record.position {
+        place.complete(proof);
+    }
+}

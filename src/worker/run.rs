@@ -1,0 +1,423 @@
+//! The loop of one worker: it holds notices, and starts steps when they are due and can be sent.
+//!
+//! **Promises.** It waits for nothing but its own select: database and gateway are waited for in
+//! steps, Kafka in threads of its own. It claims no more of a gateway than that has free slots. What
+//! Kafka does not bring in time it looks for itself (the late scan), at once when Kafka is away. It
+//! stops by draining: no new claims, calls in flight end, claims not sent are given back.
+//!
+//! **Stops by itself** when its own turn comes half a lease late (it was frozen, and cannot judge its
+//! leases), when a step panicked, and leaves the group when it has work and finishes none.
+//!
+//! **If this dies here**, see `step`: everything it held is in Kafka and in the database.
+
+use super::brake::Brake;
+use super::bus::{Bus, FromBus, JOIN_AGAIN, Join, Room};
+use super::clock_guard::{Clocks, Sample};
+use super::hold::{Held, Hold};
+use super::place::{Place, Record};
+use super::progress::Progress;
+use super::seat::Permit;
+use super::step::Step;
+use super::store::Store;
+use super::stuck::{Stuck, Work};
+use crate::bucket::{Left, Ring, RingEvent, Taken};
+use crate::domain::ids::GatewayName;
+use crate::domain::lease::Mono;
+use crate::platform::clock::SharedClock;
+use crate::platform::config;
+use crate::schedule::Schedule;
+use chrono::{DateTime, Utc};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::{JoinError, JoinSet};
+
+/// The longest the loop sleeps: also its heartbeat.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// How often the database's clock is asked for, beside the claims that tell it anyway.
+const SAMPLE_EVERY: Duration = Duration::from_secs(5);
+/// Most records deferred by one statement.
+const DEFER_BATCH: usize = 500;
+/// Most records taken from Kafka between two looks at everything else.
+const TAKE_AT_ONCE: usize = 256;
+
+/// How a worker ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// It was asked to.
+    Stopped(Drained),
+    /// Its turn came too late for it to judge its own leases; the process must start anew.
+    Frozen(Drained),
+    /// A step panicked, so a record's place is not known any more; the process must start anew.
+    Defect(Drained),
+}
+
+/// The last words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Drained {
+    /// Claims that were open at the stop and have a durable outcome now.
+    pub drained: u64,
+    /// Claims that have none; the reaper has them asked about.
+    pub abandoned: u64,
+}
+
+/// What health tells of a worker.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Condition {
+    /// Kafka brings notices; `false` is direct mode.
+    pub kafka_is_up: bool,
+    /// It has work and slots, and finishes nothing.
+    pub is_stuck: bool,
+    /// Host and database clock are too far apart.
+    pub clocks_apart: bool,
+    /// It is going away.
+    pub is_draining: bool,
+}
+
+/// One gateway account with its slots.
+pub(super) struct Lane<S> {
+    pub(super) step: Arc<Step<S>>,
+    slots: Arc<Semaphore>,
+    scans: bool,
+}
+
+impl<S> Lane<S> {
+    /// A lane with as many slots as the gateway takes calls from one worker.
+    pub(super) fn new(step: Step<S>) -> Self {
+        let slots = Arc::new(Semaphore::new(step.gateway.profile().max_in_flight));
+        Self { step: Arc::new(step), slots, scans: false }
+    }
+
+    fn take(&self, count: usize) -> Vec<Permit> {
+        let permits = (0..count).map_while(|_| Arc::clone(&self.slots).try_acquire_owned().ok());
+        permits.map(Some).collect()
+    }
+}
+
+/// What a task of the worker came back with.
+pub(super) enum Done {
+    Step,
+    LateScan(GatewayName),
+    Sampled(Option<Sample>),
+    Joined(Box<Result<Ring, String>>),
+    Left(Left),
+    Kept,
+}
+
+/// One worker process's work.
+pub struct Worker<S> {
+    pub(super) settings: config::Worker,
+    pub(super) clock: SharedClock,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) lanes: BTreeMap<GatewayName, Lane<S>>,
+    pub(super) brake: Arc<Brake>,
+    pub(super) clocks: Arc<Clocks>,
+    pub(super) progress: Arc<Progress>,
+    pub(super) again: UnboundedReceiver<(Record, DateTime<Utc>)>,
+    pub(super) join: Join,
+    pub(super) bus: Bus,
+    pub(super) hold: Hold<Place>,
+    pub(super) tasks: JoinSet<Done>,
+    pub(super) steps: usize,
+    pub(super) stuck: Stuck,
+    pub(super) condition: watch::Sender<Condition>,
+    pub(super) beat_at: Mono,
+    pub(super) tick_at: Mono,
+    pub(super) sample_at: Mono,
+}
+
+impl<S: Schedule> Worker<S> {
+    /// Works until `stop` resolves, or until it must stop itself.
+    pub async fn run(mut self, stop: impl Future<Output = ()> + Send) -> Ended {
+        tokio::pin!(stop);
+        loop {
+            if self.woke_too_late() {
+                return Ended::Frozen(self.drain().await);
+            }
+            self.tick();
+            self.dispatch();
+            let pause = self.pause();
+            let room = if self.hold.has_room() { Room::Yes } else { Room::No };
+            tokio::select! {
+                biased;
+                () = &mut stop => return Ended::Stopped(self.drain().await),
+                Some((record, until)) = self.again.recv() => self.put_back(record, until),
+                Some(done) = self.tasks.join_next(), if !self.tasks.is_empty() => {
+                    if self.finished(done).is_err() {
+                        return Ended::Defect(self.drain().await);
+                    }
+                }
+                from_bus = self.bus.next(room) => self.from_bus(from_bus),
+                () = self.clock.sleep(pause) => {}
+            }
+        }
+    }
+
+    /// Rule R14: between two turns lie a pause and no waiting, so a turn that comes half a lease
+    /// late means that this process did not run.
+    fn woke_too_late(&mut self) -> bool {
+        let now = self.clock.mono();
+        let gap = now.0.saturating_sub(self.beat_at.0);
+        self.beat_at = now;
+        let is_late = gap > LONGEST_PAUSE + self.settings.lease / 2;
+        if is_late {
+            tracing::error!(gap_ms = gap.as_millis(), "this process did not run for too long; it stops");
+        }
+        is_late
+    }
+
+    /// Starts steps for what is due, gateway by gateway, as far as slots are free.
+    fn dispatch(&mut self) {
+        let now = self.clocks.due_now(self.clock.wall());
+        loop {
+            let Self { hold, lanes, brake, settings, .. } = self;
+            let Some((gateway, records)) = hold.pop_due(now, |name| takes(lanes, brake, settings, name))
+            else {
+                return;
+            };
+            // `takes` is 0 for a gateway without a lane.
+            let Some(lane) = lanes.get(&gateway) else { return };
+            let permits = lane.take(records.len());
+            // What was revoked since the hold was swept is another worker's.
+            let ours =
+                records.into_iter().filter(|held| held.position.as_ref().is_none_or(Place::is_current));
+            let batch: Vec<_> = ours.zip(permits).collect();
+            if batch.is_empty() {
+                continue;
+            }
+            let step = Arc::clone(&lane.step);
+            self.steps += 1;
+            self.tasks.spawn(async move {
+                step.present(batch).await;
+                Done::Step
+            });
+        }
+    }
+
+    /// Until the next notice that could be claimed, or the next tick.
+    fn pause(&self) -> Duration {
+        let now = self.clocks.due_now(self.clock.wall());
+        let next = self.hold.next_due(|name| takes(&self.lanes, &self.brake, &self.settings, name));
+        let until_due = next.map_or(LONGEST_PAUSE, |due| (due - now).to_std().unwrap_or(Duration::ZERO));
+        let until_tick = self.tick_at.0.saturating_sub(self.clock.mono().0);
+        until_due.min(until_tick).min(LONGEST_PAUSE)
+    }
+
+    /// What is done every `late_poll`, whatever else happens.
+    fn tick(&mut self) {
+        let now = self.clock.mono();
+        if now < self.tick_at {
+            return;
+        }
+        self.tick_at = Mono(now.0 + self.settings.late_poll.min(LONGEST_PAUSE));
+        self.scan_late();
+        self.defer();
+        self.sample(now);
+        self.watch_progress(now);
+        self.join_if_away(now);
+        let condition = Condition {
+            kafka_is_up: self.bus.is_up(),
+            is_stuck: self.stuck.is_stuck(),
+            clocks_apart: self.brake.is_clocks_apart(),
+            is_draining: self.brake.is_draining(),
+        };
+        self.condition.send_if_modified(|told| std::mem::replace(told, condition.clone()) != condition);
+        metrics::gauge!("punctual_notices_held").set(u32::try_from(self.hold.len()).unwrap_or(u32::MAX));
+    }
+
+    /// Rows that Kafka did not bring in time, with slots that no notice wants.
+    fn scan_late(&mut self) {
+        if self.brake.thrown().is_some() {
+            return;
+        }
+        let late_by = if self.bus.is_up() { self.settings.late_by } else { Duration::ZERO };
+        for (name, lane) in &mut self.lanes {
+            let spare = lane.slots.available_permits().min(self.settings.claim_batch);
+            if lane.scans || spare == 0 {
+                continue;
+            }
+            lane.scans = true;
+            let (step, permits, name) = (Arc::clone(&lane.step), lane.take(spare), name.clone());
+            self.steps += 1;
+            self.tasks.spawn(async move {
+                step.present_late(late_by, permits).await;
+                Done::LateScan(name)
+            });
+        }
+    }
+
+    /// Rule R11: leaves what a closed gateway held too long to the late scan.
+    fn defer(&mut self) {
+        let overdue = self.hold.deferrable(self.clock.wall(), self.settings.defer_after, DEFER_BATCH);
+        // Which lane asks does not matter: `defer` is about rows, not about gateways.
+        let Some(lane) = self.lanes.values().next() else { return };
+        if overdue.is_empty() {
+            return;
+        }
+        let step = Arc::clone(&lane.step);
+        self.steps += 1;
+        self.tasks.spawn(async move {
+            step.defer(overdue).await;
+            Done::Step
+        });
+    }
+
+    /// Rule R9: while nothing is claimed, only this tells that the clocks agree again.
+    fn sample(&mut self, now: Mono) {
+        if now < self.sample_at {
+            return;
+        }
+        self.sample_at = Mono(now.0 + SAMPLE_EVERY);
+        let (clock, store) = (Arc::clone(&self.clock), Arc::clone(&self.store));
+        self.tasks.spawn(async move {
+            let before = clock.wall();
+            let answer = store.database_now().await;
+            let after = clock.wall();
+            Done::Sampled(answer.ok().map(|database| Sample { before, database, after }))
+        });
+    }
+
+    /// A member that has work and slots and finishes nothing keeps others from its partitions.
+    fn watch_progress(&mut self, now: Mono) {
+        let soon = self.clock.wall() + LONGEST_PAUSE;
+        let has_slots = self.lanes.values().any(|lane| lane.slots.available_permits() > 0);
+        let waits = has_slots && (self.hold.any_due(soon) || self.progress.open() > 0);
+        let work = if waits { Work::Waits } else { Work::None };
+        if self.stuck.observe(now, self.progress.finished(), work) {
+            tracing::error!("work is due and nothing was finished for too long: leaving the group");
+            self.leave();
+        }
+    }
+
+    /// Goes to direct mode; the records held are read again by whoever gets the partitions.
+    fn leave(&mut self) {
+        let away = Bus::Away { try_at: Some(Mono(self.clock.mono().0 + JOIN_AGAIN)) };
+        if let Bus::Joined(ring) = std::mem::replace(&mut self.bus, away) {
+            self.hold.drop_revoked(|_| true);
+            self.tasks.spawn(async move { Done::Left(ring.leave(JOIN_AGAIN).await) });
+        }
+    }
+
+    fn join_if_away(&mut self, now: Mono) {
+        let Bus::Away { try_at } = &mut self.bus else { return };
+        if try_at.is_some_and(|at| at <= now) && !self.stuck.is_stuck() {
+            *try_at = None;
+            let joined = (self.join)();
+            self.tasks.spawn(async move { Done::Joined(Box::new(joined.await)) });
+        }
+    }
+
+    fn put_back(&mut self, record: Record, until: DateTime<Utc>) {
+        if record.position.as_ref().is_none_or(Place::is_current) {
+            self.hold.put_until(record, until, self.clock.wall());
+        }
+    }
+
+    fn from_bus(&mut self, from_bus: FromBus) {
+        match from_bus {
+            FromBus::Record(taken) => {
+                self.taken(taken);
+                for _ in 1..TAKE_AT_ONCE {
+                    let Some(taken) = self.hold.has_room().then(|| self.bus.record_here()).flatten() else {
+                        return;
+                    };
+                    self.taken(taken);
+                }
+            }
+            FromBus::Event(RingEvent::Assigned(count)) => {
+                tracing::info!(partitions = count, "partitions assigned");
+            }
+            FromBus::Event(RingEvent::Revoked(count)) => {
+                let dropped = self.hold.drop_revoked(|place| !place.is_current());
+                tracing::info!(partitions = count, dropped, "partitions revoked");
+            }
+            FromBus::Event(RingEvent::Stalled(gap)) => {
+                tracing::warn!(gap_ms = gap.as_millis(), "the group had given us up; joining again");
+            }
+            FromBus::Event(RingEvent::Ended(why)) => {
+                tracing::error!(why, "the Kafka client ended: direct mode");
+                self.leave();
+            }
+            FromBus::Closed => {
+                tracing::error!("the Kafka client is gone: direct mode");
+                self.leave();
+            }
+        }
+    }
+
+    fn taken(&mut self, taken: Taken) {
+        let Bus::Joined(ring) = &self.bus else { return };
+        let place = Place::new(taken.position, ring.offsets());
+        match taken.record {
+            Ok(read) => {
+                if !self.lanes.contains_key(&read.notice.gateway) {
+                    tracing::warn!(payment = %read.notice.payment, gateway = %read.notice.gateway, "a notice of a gateway that this worker does not serve");
+                }
+                let record = Held { notice: read.notice, position: Some(place) };
+                self.hold.put(record, self.clock.wall());
+            }
+            Err(bad) => {
+                tracing::error!(at = ?taken.position, reason = %bad.reason, "a record that cannot be read");
+                metrics::counter!("punctual_bad_notices_total").increment(1);
+                let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
+                self.tasks.spawn(async move {
+                    let proof =
+                        super::store::keep(store.as_ref(), clock.as_ref(), taken.position, &bad).await;
+                    place.complete(proof);
+                    Done::Kept
+                });
+            }
+        }
+    }
+
+    /// Takes in what a task came back with. `Err`: it panicked.
+    pub(super) fn finished(&mut self, done: Result<Done, JoinError>) -> Result<(), JoinError> {
+        match done {
+            Ok(Done::Step) => self.steps -= 1,
+            Ok(Done::LateScan(name)) => {
+                self.steps -= 1;
+                if let Some(lane) = self.lanes.get_mut(&name) {
+                    lane.scans = false;
+                }
+            }
+            Ok(Done::Sampled(Some(sample))) => self.clocks.observe(sample, &self.brake),
+            Ok(Done::Sampled(None) | Done::Kept) => {}
+            Ok(Done::Joined(joined)) => self.joined(*joined),
+            Ok(Done::Left(left)) => tracing::info!(?left, "left the group"),
+            Err(panicked) => {
+                tracing::error!(error = %panicked, "a task of the worker panicked");
+                return Err(panicked);
+            }
+        }
+        Ok(())
+    }
+
+    fn joined(&mut self, joined: Result<Ring, String>) {
+        match joined {
+            Ok(ring) => {
+                tracing::info!("joined the ring");
+                self.bus = Bus::Joined(ring);
+            }
+            Err(why) => {
+                tracing::warn!(why, "Kafka does not bring notices: direct mode");
+                self.bus = Bus::Away { try_at: Some(Mono(self.clock.mono().0 + JOIN_AGAIN)) };
+            }
+        }
+    }
+}
+
+/// How many notices of this gateway may be claimed now.
+fn takes<S>(
+    lanes: &BTreeMap<GatewayName, Lane<S>>,
+    brake: &Brake,
+    settings: &config::Worker,
+    gateway: &GatewayName,
+) -> usize {
+    if brake.thrown().is_some() {
+        return 0;
+    }
+    lanes.get(gateway).map_or(0, |lane| lane.slots.available_permits().min(settings.claim_batch))
+}

@@ -1,0 +1,105 @@
+//! From parts to a worker.
+
+use super::brake::Brake;
+use super::bus::{Bus, Join};
+use super::clock_guard::Clocks;
+use super::hold::Hold;
+use super::progress::Progress;
+use super::run::{Condition, Lane, Worker};
+use super::step::Step;
+use super::store::Store;
+use super::stuck::Stuck;
+use crate::domain::ids::WorkerName;
+use crate::domain::lease::Lease;
+use crate::domain::retry::Ladders;
+use crate::gateway::Gateway;
+use crate::platform::clock::SharedClock;
+use crate::platform::config;
+use crate::platform::dice::SharedDice;
+use crate::schedule::Schedule;
+use std::sync::Arc;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+/// Everything that a worker is made of.
+pub struct Parts<S> {
+    /// `worker.*` of the configuration.
+    pub settings: config::Worker,
+    /// The ladders of the configuration.
+    pub ladders: Ladders,
+    /// The name in history, slot and incarnation.
+    pub name: WorkerName,
+    /// The truth.
+    pub schedule: Arc<S>,
+    /// The same database, for what no step asks.
+    pub store: Arc<dyn Store>,
+    /// Each account once.
+    pub gateways: Vec<Arc<dyn Gateway>>,
+    /// The host's clocks.
+    pub clock: SharedClock,
+    /// Chance.
+    pub dice: SharedDice,
+    /// How to join the ring.
+    pub join: Join,
+}
+
+impl<S: Schedule> Worker<S> {
+    /// A worker in direct mode that tries to join at once. Answers what its health and its counts
+    /// can be read from.
+    #[must_use]
+    pub fn new(parts: Parts<S>) -> (Self, watch::Receiver<Condition>, Arc<Progress>) {
+        let Parts { settings, ladders, name, schedule, store, gateways, clock, dice, join } = parts;
+        let (again_in, again) = mpsc::unbounded_channel();
+        let (condition, told) = watch::channel(Condition::default());
+        let brake = Arc::new(Brake::default());
+        let clocks = Arc::new(Clocks::new(settings.clock_tolerance));
+        let progress = Arc::new(Progress::default());
+        let ladders = Arc::new(ladders);
+        let lanes = gateways.into_iter().map(|gateway| {
+            let profile = gateway.profile().clone();
+            let lease = Lease {
+                length: settings.lease,
+                margin: settings.margin,
+                gateway_total: profile.total_timeout,
+            };
+            let step = Step {
+                schedule: Arc::clone(&schedule),
+                gateway,
+                facts: super::course::facts(&profile),
+                ladders: Arc::clone(&ladders),
+                clock: Arc::clone(&clock),
+                dice: Arc::clone(&dice),
+                worker: name.clone(),
+                lease,
+                brake: Arc::clone(&brake),
+                clocks: Arc::clone(&clocks),
+                progress: Arc::clone(&progress),
+                again: again_in.clone(),
+            };
+            (profile.name, Lane::new(step))
+        });
+        let lanes = lanes.collect();
+        let now = clock.mono();
+        let worker = Self {
+            hold: Hold::new(settings.max_held),
+            settings,
+            clock,
+            store,
+            lanes,
+            brake,
+            clocks,
+            progress: Arc::clone(&progress),
+            again,
+            join,
+            bus: Bus::Away { try_at: Some(now) },
+            tasks: JoinSet::new(),
+            steps: 0,
+            stuck: Stuck::new(now),
+            condition,
+            beat_at: now,
+            tick_at: now,
+            sample_at: now,
+        };
+        (worker, told, progress)
+    }
+}

@@ -1,0 +1,192 @@
+//! Stage 5: one batch of notices → as many settled payments. The whole story is on this page.
+//!
+//! **Why a charge happens at most once.** `claim` commits before anything is sent, and of all who
+//! try only one wins (`sql/claim.sql`). The [`Claimed`] it hands out is consumed by the one call
+//! that `send` makes, so this attempt sends at most once. A later attempt, after a crash or silence,
+//! sends the same bytes under the same gateway key, which the gateway executes once; the key changes
+//! only after a proven refusal (`outcome::decide`). And the outcome is written under the claim's
+//! fence, so a worker that slept through its lease undoes nothing that came after.
+//!
+//! **Promises.** Every record given to a step leaves it with a proof for its offset, or is presented
+//! to `claim` again; there is no third way. Calls of one batch run together, and answers are settled
+//! in groups as they come: a slow call holds up no other outcome.
+//!
+//! **Relies on** the database clock for "due" and for the lease, on the host's only to be *stricter*
+//! (rules R9, R14). Spawns nothing and draws from `Clock` and `Dice` alone, so that the simulation
+//! replays it exactly.
+//!
+//! **If this dies here**: before the claim's COMMIT nothing happened; after it the lease runs out,
+//! and the payment is UNKNOWN and asked about under the same key, never assumed unsent.
+
+use super::brake::Brake;
+use super::clock_guard::Clocks;
+use super::course::{Course, course, view};
+use super::patience::Patience;
+use super::place::Record;
+use super::progress::Progress;
+use super::seat::{Permit, Seat};
+use crate::domain::decision::Decision;
+use crate::domain::facts::Facts;
+use crate::domain::ids::WorkerName;
+use crate::domain::lease::Lease;
+use crate::domain::retry::{Ladders, PerMille};
+use crate::domain::verdict::{NotSent, Verdict};
+use crate::gateway::{FrozenRequest, Gateway};
+use crate::outcome::{self, AfterLookup, Plan};
+use crate::platform::clock::SharedClock;
+use crate::platform::dice::SharedDice;
+use crate::schedule::{Answer, Answered, ClaimAnswer, ClaimTerms, Claimed, How, Schedule, SettleFailed};
+use chrono::{DateTime, Utc};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc::UnboundedSender;
+
+/// What a worker's steps at one gateway account work with; shared by all of them.
+pub struct Step<S> {
+    /// The truth.
+    pub schedule: Arc<S>,
+    /// The account that moves the money.
+    pub gateway: Arc<dyn Gateway>,
+    /// What that gateway promises.
+    pub facts: Facts,
+    /// When to try and ask again.
+    pub ladders: Arc<Ladders>,
+    /// The host's clocks.
+    pub clock: SharedClock,
+    /// Claim ids and jitter.
+    pub dice: SharedDice,
+    /// Who claims.
+    pub worker: WorkerName,
+    /// How long a claim holds.
+    pub lease: Lease,
+    /// Thrown to start no more charges.
+    pub brake: Arc<Brake>,
+    /// Fed with each claim's instant (rule R9).
+    pub clocks: Arc<Clocks>,
+    /// Counts.
+    pub progress: Arc<Progress>,
+    /// Takes records to be presented again, with the instant from which. Unbounded, but never more
+    /// than were given out.
+    pub again: UnboundedSender<(Record, DateTime<Utc>)>,
+}
+
+/// What one claim came to.
+type Outcome = (Answered, Decision);
+
+impl<S: Schedule> Step<S> {
+    /// Notices that are due: claim, charge or ask, decide, settle, complete.
+    pub async fn present(&self, records: Vec<(Record, Permit)>) {
+        let terms = self.terms();
+        let mut ours = Vec::new();
+        for (record, permit, answer) in self.claim(&terms, records).await {
+            match answer {
+                ClaimAnswer::Claimed(claimed) => ours.push((Seat { record: Some(record), permit }, *claimed)),
+                ClaimAnswer::Early { until, why } => self.early(record, until, why),
+                ClaimAnswer::Refused(proof) => self.refused(record, proof),
+            }
+        }
+        self.carry_out(&terms, ours).await;
+    }
+
+    /// At most `permits.len()` rows that Kafka did not bring in time: the same story without notices.
+    pub async fn present_late(&self, late_by: Duration, permits: Vec<Permit>) {
+        let terms = self.terms();
+        let ours = self.claim_late(&terms, late_by, permits.len()).await;
+        // Slots beyond the claims are given back here, by the end of the zip.
+        let seated = permits.into_iter().map(|permit| Seat { record: None, permit }).zip(ours).collect();
+        self.carry_out(&terms, seated).await;
+    }
+
+    /// All claims of a batch at once; outcomes are settled while other calls still run.
+    async fn carry_out(&self, terms: &ClaimTerms, ours: Vec<(Seat, Claimed)>) {
+        let width = ours.len().max(1);
+        let calls = ours.into_iter().map(|(seat, claimed)| async { (seat, self.pay(claimed).await) });
+        let mut calls = calls.collect::<FuturesUnordered<_>>().ready_chunks(width);
+        // One settle at a time: what is answered meanwhile makes the next group.
+        let mut settling = FuturesUnordered::new();
+        let mut answered = Vec::new();
+        loop {
+            if settling.is_empty() && !answered.is_empty() {
+                settling.push(self.settle(terms, std::mem::take(&mut answered)));
+            }
+            tokio::select! {
+                biased;
+                Some(()) = settling.next() => {}
+                Some(group) = calls.next() => answered.extend(group),
+                else => return,
+            }
+        }
+    }
+
+    /// One claim → its one answer and what that does to the payment: charge, or ask first.
+    async fn pay(&self, claimed: Claimed) -> Outcome {
+        if let Some(why) = self.brake.thrown() {
+            return self.give_back(claimed, why);
+        }
+        match course(self.gateway.as_ref(), &self.facts, &claimed, self.now(&claimed)) {
+            Course::Send(request) => self.send(claimed, request).await,
+            Course::AskThenSend(request) => match self.ask(&claimed, Plan::LookUpThenCharge).await {
+                AfterLookup::Charge => self.send(claimed, request).await,
+                AfterLookup::Settle(verdict) => self.looked_up(claimed, verdict),
+            },
+            Course::Ask => match self.ask(&claimed, Plan::LookUpOnly).await {
+                AfterLookup::Charge => self.give_back(claimed, NotSent::OnlyAsked),
+                AfterLookup::Settle(verdict) => self.looked_up(claimed, verdict),
+            },
+            Course::GiveBack(why) => self.give_back(claimed, why),
+            Course::Park(reason) => (claimed.not_started(NotSent::NotStarted), outcome::parked(reason)),
+        }
+    }
+
+    /// The only call that can move money: it takes the claim away. Sent if time is left, and checked
+    /// again by the gateway right before the first byte.
+    async fn send(&self, claimed: Claimed, request: FrozenRequest) -> Outcome {
+        let gate = outcome::gate(&view(&claimed), claimed.asked_at(), &self.lease, &self.facts);
+        match gate.check(self.clock.wall(), self.clock.mono()).err().or_else(|| self.brake.thrown()) {
+            Some(why) => self.give_back(claimed, why),
+            None => self.decided(self.gateway.charge(claimed, request, gate).await),
+        }
+    }
+
+    /// What became of the key; moves no money.
+    async fn ask(&self, claimed: &Claimed, plan: Plan) -> AfterLookup {
+        let found = self.gateway.lookup(claimed.payment()).await;
+        outcome::after_lookup(plan, found, self.now(claimed))
+    }
+
+    /// Writes a group of outcomes under their fences, again and again while the lease lasts; only
+    /// the proof of that completes a record.
+    async fn settle(&self, terms: &ClaimTerms, group: Vec<(Seat, Outcome)>) {
+        let (seats, mut batch): (Vec<_>, Vec<_>) = group.into_iter().unzip();
+        let mut patience = Patience::until(terms.asked_at, self.lease.length);
+        let proofs = loop {
+            match self.schedule.settle(batch).await {
+                Ok(proofs) => break proofs,
+                Err(SettleFailed { batch: given_back, error }) => {
+                    batch = given_back;
+                    if !patience.goes_on(&error, self.clock.as_ref()).await {
+                        break Vec::new();
+                    }
+                }
+            }
+        };
+        self.settled(seats, proofs);
+    }
+
+    fn give_back(&self, claimed: Claimed, why: NotSent) -> Outcome {
+        self.decided(claimed.not_started(why))
+    }
+
+    fn looked_up(&self, claimed: Claimed, verdict: Verdict) -> Outcome {
+        self.decided(claimed.answered(Answer::silent(verdict, How::LookedUp)))
+    }
+
+    fn decided(&self, answered: Answered) -> Outcome {
+        let claimed = answered.claimed();
+        let (now, jitter) = (self.now(claimed), PerMille(self.dice.per_mille()));
+        let decision =
+            outcome::decide(&view(claimed), answered.answer(), &self.facts, &self.ladders, now, jitter);
+        (answered, decision)
+    }
+}

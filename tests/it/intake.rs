@@ -1,0 +1,319 @@
+//! The REST interface as a client sees it, on a real database.
+
+use crate::support::api::{Answer, Api, send};
+use crate::support::eventually;
+use crate::support::proxy::Fault;
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// In the form that answers use.
+fn text(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+fn due_in(seconds: i64) -> String {
+    text(Utc::now() + TimeDelta::seconds(seconds))
+}
+
+fn payment(due_at: &str) -> Value {
+    json!({"payee": "acct_canary_payee", "amount": 1050, "currency": "EUR", "dueAt": due_at})
+}
+
+fn id_of(answer: &Answer) -> String {
+    assert_eq!(answer.status, 201, "{}", answer.text);
+    answer.json()["paymentId"].as_str().expect("an id").to_owned()
+}
+
+/// A refusal without what differs between any two requests.
+fn without_instance(answer: &Answer) -> Value {
+    let mut document = answer.json();
+    for member in ["requestId", "instance"] {
+        document.as_object_mut().expect("an object").remove(member);
+    }
+    document
+}
+
+#[tokio::test]
+async fn a_created_payment_is_found_again() {
+    let api = Api::start(&[]).await;
+    let mut body = payment(&due_in(3_600));
+    body["externalId"] = json!("inv-1");
+    body["metadata"] = json!({"order": "77"});
+    let created = api.post("key-1", &body).await;
+    let id = id_of(&created);
+    assert_eq!(created.header("location"), format!("/v1/scheduled-payments/{id}"));
+    assert_eq!(created.header("idempotent-replayed"), "");
+    assert_eq!(created.json()["status"], "PENDING");
+
+    let found = api.payment("GET", &id).await;
+    assert_eq!(found.status, 200, "{}", found.text);
+    let found_json = found.json();
+    for field in ["payee", "amount", "currency", "dueAt", "externalId", "metadata"] {
+        assert_eq!(found_json[field], body[field], "{field}");
+    }
+    assert_eq!(found_json["attempts"], json!([]));
+    assert_eq!(found_json["nextAttemptAt"], body["dueAt"]);
+
+    let request = api.request("GET", &format!("/v1/scheduled-payments/{id}"));
+    let unchanged = send(request.header("If-None-Match", found.header("etag")), None).await;
+    assert_eq!((unchanged.status, unchanged.text.as_str()), (304, ""));
+}
+
+#[tokio::test]
+async fn the_same_key_and_body_get_the_same_bytes_even_after_a_cancel() {
+    let api = Api::start(&[]).await;
+    let body = payment(&due_in(3_600));
+    let first = api.post("key-1", &body).await;
+    let id = id_of(&first);
+    for key in ["key-1", "\"key-1\""] {
+        let again = api.post(key, &body).await;
+        assert_eq!((again.status, again.text.as_str()), (201, first.text.as_str()));
+        assert_eq!(again.header("idempotent-replayed"), "true");
+        assert_eq!(again.header("location"), first.header("location"));
+    }
+    assert_eq!(api.payment("DELETE", &id).await.status, 200);
+    assert_eq!(api.post("key-1", &body).await.text, first.text);
+}
+
+#[tokio::test]
+async fn the_same_key_with_another_body_names_what_differs() {
+    let api = Api::start(&[]).await;
+    let body = payment(&due_in(3_600));
+    let id = id_of(&api.post("key-1", &body).await);
+    let mut other = body.clone();
+    other["amount"] = json!(1051);
+    other["description"] = json!("new");
+    let refused = api.post("key-1", &other).await;
+    assert_eq!(refused.refusal(), (409, "idempotency_key_reused".into()));
+    assert_eq!(refused.json()["paymentId"], json!(id));
+    assert_eq!(refused.json()["differs"], json!(["/amount", "/description"]));
+}
+
+#[tokio::test]
+async fn many_at_once_with_one_key_make_one_payment() {
+    let api = Api::start(&[]).await;
+    let body = payment(&due_in(3_600));
+    let answers = futures_util::future::join_all((0..20).map(|_| api.post("key-1", &body))).await;
+    let bodies: BTreeSet<&str> = answers.iter().map(|answer| answer.text.as_str()).collect();
+    assert_eq!(bodies.len(), 1, "{bodies:?}");
+    assert!(answers.iter().all(|answer| answer.status == 201));
+    let first = answers.iter().filter(|answer| answer.header("idempotent-replayed").is_empty()).count();
+    assert_eq!(first, 1);
+}
+
+#[tokio::test]
+async fn a_repetition_after_the_due_time_gets_the_payment_and_not_due_in_past() {
+    let api = Api::start(&[]).await;
+    let body = payment(&due_in(2));
+    let first = api.post("key-1", &body).await;
+    id_of(&first);
+    eventually("a new payment for that time is refused", Duration::from_secs(10), || async {
+        let other = api
+            .post("key-2", &json!({"amount": 0, "payee": "x", "currency": "EUR", "dueAt": body["dueAt"]}))
+            .await;
+        let errors = other.json()["errors"].to_string();
+        errors.contains("due_in_past").then_some(())
+    })
+    .await;
+    assert_eq!(api.post("key-2", &body).await.refusal(), (422, "due_in_past".into()));
+    let again = api.post("key-1", &body).await;
+    assert_eq!((again.status, again.header("idempotent-replayed")), (201, "true"), "{}", again.text);
+    assert_eq!(again.text, first.text);
+    let mut other = body.clone();
+    other["amount"] = json!(1);
+    assert_eq!(api.post("key-1", &other).await.refusal(), (409, "idempotency_key_reused".into()));
+}
+
+#[tokio::test]
+async fn a_refused_request_leaves_its_key_free() {
+    let api = Api::start(&[]).await;
+    let mut body = payment(&due_in(3_600));
+    body["gateway"] = json!("nowhere");
+    assert_eq!(api.post("key-1", &body).await.refusal(), (422, "unknown_gateway".into()));
+    body.as_object_mut().expect("an object").remove("gateway");
+    id_of(&api.post("key-1", &body).await);
+}
+
+#[tokio::test]
+async fn an_external_id_is_taken_until_its_payment_is_cancelled() {
+    let api = Api::start(&[]).await;
+    let mut body = payment(&due_in(3_600));
+    body["externalId"] = json!("inv-1");
+    let id = id_of(&api.post("key-1", &body).await);
+    let refused = api.post("key-2", &body).await;
+    assert_eq!(refused.refusal(), (409, "external_id_conflict".into()));
+    assert_eq!(refused.json()["paymentId"], json!(id));
+    assert_eq!(api.payment("DELETE", &id).await.status, 200);
+    assert_ne!(id_of(&api.post("key-2", &body).await), id);
+}
+
+#[tokio::test]
+async fn a_cancel_can_be_repeated_and_answers_the_same() {
+    let api = Api::start(&[]).await;
+    let id = id_of(&api.post("key-1", &payment(&due_in(3_600))).await);
+    let first = api.payment("DELETE", &id).await;
+    assert_eq!((first.status, &first.json()["status"]), (200, &json!("CANCELLED")), "{}", first.text);
+    let again = api.payment("DELETE", &id).await;
+    assert_eq!((again.status, again.text), (200, first.text));
+    assert_eq!(api.payment("GET", &id).await.json()["status"], "CANCELLED");
+}
+
+#[tokio::test]
+async fn actors_share_keys_and_see_nothing_of_each_other() {
+    let api = Api::start(&[]).await;
+    let body = payment(&due_in(3_600));
+    let mine = id_of(&api.post("key-1", &body).await);
+    let other_key = api.new_key("other", &["payments:read", "payments:write"]);
+    let request = api.anonymous("POST", "/v1/scheduled-payments").bearer_auth(&other_key);
+    let theirs = id_of(&send(request.header("Idempotency-Key", "key-1"), Some(&body)).await);
+    assert_ne!(mine, theirs);
+
+    let mut unknown = mine.clone();
+    let last = if unknown.pop() == Some('0') { '1' } else { '0' };
+    unknown.push(last);
+    for method in ["GET", "DELETE"] {
+        let foreign = api.payment(method, &theirs).await;
+        assert_eq!(foreign.refusal(), (404, "payment_not_found".into()));
+        for id in [unknown.as_str(), "nonsense", "8e03978e-40d5-43e8-bc93-6894a57f9324"] {
+            assert_eq!(
+                without_instance(&api.payment(method, id).await),
+                without_instance(&foreign),
+                "{method} {id}"
+            );
+        }
+    }
+    assert_eq!(api.payment("GET", &mine).await.json()["status"], "PENDING");
+}
+
+#[tokio::test]
+async fn every_route_asks_for_a_key_and_its_scope() {
+    let api = Api::start(&[]).await;
+    let body = payment(&due_in(3_600));
+    let id = id_of(&api.post("key-1", &body).await);
+    let one = format!("/v1/scheduled-payments/{id}");
+    let (reader, writer) =
+        (api.new_key("tester", &["payments:read"]), api.new_key("tester", &["payments:write"]));
+    for (method, path, lacking) in [
+        ("POST", "/v1/scheduled-payments", &reader),
+        ("GET", one.as_str(), &writer),
+        ("DELETE", one.as_str(), &reader),
+    ] {
+        let with = |key: Option<&str>| {
+            let request = api.anonymous(method, path).header("Idempotency-Key", "key-2");
+            match key {
+                Some(key) => request.bearer_auth(key),
+                None => request,
+            }
+        };
+        let never_made = "pk_live_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+        for key in [None, Some("nonsense"), Some(never_made)] {
+            let refused = send(with(key), Some(&body)).await;
+            assert_eq!(refused.refusal(), (401, "unauthenticated".into()), "{method} {key:?}");
+            assert!(refused.header("www-authenticate").starts_with("Bearer"));
+        }
+        let refused = send(with(Some(lacking)), Some(&body)).await;
+        assert_eq!(refused.refusal(), (403, "missing_scope".into()), "{method}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_request_is_refused_as_what_it_is() {
+    let api = Api::start(&[]).await;
+    let good = payment(&due_in(3_600)).to_string();
+    let post = || api.request("POST", "/v1/scheduled-payments").header("Idempotency-Key", "k");
+    let json = |request: reqwest::RequestBuilder| request.header("Content-Type", "application/json");
+    let large = format!("{good}{}", " ".repeat(16 * 1024));
+    for (request, status, code) in [
+        (json(post()).body(large), 413, "body_too_large"),
+        (post().body(good.clone()), 415, "unsupported_media_type"),
+        (post().header("Content-Type", "text/plain").body(good.clone()), 415, "unsupported_media_type"),
+        (json(post()).body("{"), 400, "malformed_json"),
+        (json(post()).header("Accept", "text/html").body(good.clone()), 406, "not_acceptable"),
+        (
+            json(api.request("POST", "/v1/scheduled-payments")).body(good.clone()),
+            400,
+            "missing_idempotency_key",
+        ),
+        (json(post()).header("Idempotency-Key", "twice").body(good.clone()), 400, "invalid_idempotency_key"),
+        (api.request("PUT", "/v1/scheduled-payments"), 405, "method_not_allowed"),
+        (api.request("GET", "/nowhere"), 404, "route_not_found"),
+    ] {
+        assert_eq!(send(request, None).await.refusal(), (status, code.to_owned()));
+    }
+    let documented = send(api.anonymous("GET", "/problems/due_in_past"), None).await;
+    assert!(documented.status == 200 && documented.text.contains("dueAt"));
+}
+
+#[tokio::test]
+async fn without_its_database_the_api_says_so_and_recovers() {
+    let api = Api::start(&[("api.key_cache", "4s")]).await;
+    let body = payment(&due_in(3_600));
+    assert_eq!(send(api.anonymous("GET", "/readyz"), None).await.status, 200);
+    // The key is in the cache from here on, so the refusals below are not about the key.
+    let first = api.post("key-1", &body).await;
+    api.proxy.set(Fault::Reset).await;
+    let refused = api.post("key-2", &body).await;
+    assert_eq!(refused.refusal(), (503, "database_unavailable".into()));
+    assert!(refused.header("retry-after").parse::<u32>().is_ok_and(|seconds| seconds > 0));
+    assert_eq!(refused.json()["retryable"], true);
+    let ready = send(api.anonymous("GET", "/readyz"), None).await;
+    assert_eq!(ready.status, 503);
+    assert!(ready.text.contains("postgres"), "{}", ready.text);
+    assert_eq!(send(api.anonymous("GET", "/livez"), None).await.status, 200);
+
+    api.proxy.set(Fault::Pass).await;
+    eventually("the API is ready again", Duration::from_secs(30), || async {
+        (send(api.anonymous("GET", "/readyz"), None).await.status == 200).then_some(())
+    })
+    .await;
+    assert_eq!(api.post("key-1", &body).await.text, first.text);
+    id_of(&api.post("key-2", &body).await);
+}
+
+#[tokio::test]
+async fn a_create_whose_commit_was_not_answered_is_one_payment() {
+    let api = Api::start(&[]).await;
+    let body = payment(&due_in(3_600));
+    id_of(&api.post("warm-up", &body).await);
+    api.proxy.set(Fault::CutAfter(b"COMMIT".to_vec())).await;
+    let first = api.post("key-1", &body).await;
+    assert_eq!(api.proxy.cuts(), 1, "the answer to COMMIT was not cut");
+    assert!(matches!(first.status, 201 | 503), "{}", first.text);
+    let again = api.post("key-1", &body).await;
+    id_of(&again);
+    assert_eq!(again.header("idempotent-replayed"), "true", "the commit had happened");
+}
+
+#[tokio::test]
+async fn nothing_secret_reaches_the_log() {
+    let api = Api::start(&[]).await;
+    let mut body = payment(&due_in(3_600));
+    body["description"] = json!("canary_description");
+    body["metadata"] = json!({"note": "canary_metadata"});
+    let id = id_of(&api.post("canary_idempotency", &body).await);
+    api.payment("GET", &id).await;
+    body["payee"] = json!("4111111111111111");
+    assert_eq!(api.post("key-2", &body).await.refusal(), (422, "raw_card_number".into()));
+    api.payment("GET", "4111111111111111").await;
+    api.payment("DELETE", &id).await;
+    let log = eventually("the last request is logged", Duration::from_secs(5), || async {
+        let log = api.log_text();
+        log.contains("DELETE").then_some(log)
+    })
+    .await;
+    for secret in
+        [api.key.as_str(), "acct_canary_payee", "canary_description", "canary_metadata", "4111111111111111"]
+    {
+        assert!(!log.contains(secret), "the log holds {secret}");
+    }
+}
+
+#[tokio::test]
+async fn a_taken_port_is_named_with_its_setting() {
+    let api = Api::start(&[]).await;
+    let (exit, said) = api.run_another();
+    assert_ne!(exit, 0);
+    assert!(said.contains("api.listen") && said.contains("taken"), "{said}");
+}

@@ -1,0 +1,17 @@
+//! Tests against real services: Postgres and Apache Kafka. One binary, since linking is slow.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
+#![allow(clippy::disallowed_methods, reason = "real services run on real time")]
+#![allow(unreachable_pub, reason = "tests/support is written as the small library that it is")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod broker;
+mod dev;
+#[cfg(feature = "faults")]
+mod gateway;
+mod intake;
+mod postgres;
+mod proxy;
+mod stand_in;

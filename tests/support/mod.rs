@@ -1,0 +1,41 @@
+//! What tests against real services stand on: the services, a database each, a ring to lease, a
+//! proxy that breaks the network, and waiting without guessing.
+//!
+//! Only this folder may sleep; tests say what they wait for with [`eventually`].
+
+#![allow(dead_code, reason = "not every test binary uses every part")]
+
+pub mod api;
+pub mod database;
+pub mod proxy;
+pub mod ring;
+pub mod services;
+
+use std::future::Future;
+use std::panic::Location;
+use std::time::{Duration, Instant};
+
+/// Asks `condition` again and again until it gives a value, at most `within`.
+///
+/// # Panics
+/// Says `what` was awaited and where when the time is over.
+#[track_caller]
+pub fn eventually<T, F, Fut>(what: &str, within: Duration, mut condition: F) -> impl Future<Output = T>
+where
+    F: FnMut() -> Fut,
+    Fut: Future<Output = Option<T>>,
+{
+    let asked_at = Location::caller();
+    async move {
+        let start = Instant::now();
+        let mut pause = Duration::from_millis(5);
+        loop {
+            if let Some(value) = condition().await {
+                return value;
+            }
+            assert!(start.elapsed() < within, "{asked_at}: not within {within:?}: {what}");
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_millis(200));
+        }
+    }
+}
