@@ -12,7 +12,7 @@
 
 use super::world::{Broken, Heard, Reply, Step, World};
 use proptest::prelude::*;
-use proptest::test_runner::{TestError, TestRunner};
+use proptest::test_runner::{RngAlgorithm, TestError, TestRng, TestRunner};
 use punctual::domain::facts::{Declines, Facts, LookupSupport};
 use punctual::domain::state::Status;
 use punctual::domain::verdict::DeclineClass;
@@ -151,7 +151,7 @@ fn the_adversary_finds_every_rule_that_is_left_out() {
         Broken::OpenSendsForgotten,
         Broken::NotFoundIsClean,
     ] {
-        match adversary(40_000, broken, |_, _, _| {}) {
+        match adversary(60_000, broken, |_, _, _| {}) {
             Err(TestError::Fail(why, _)) => {
                 println!("{broken:?}: {why}");
                 let why = why.to_string();
