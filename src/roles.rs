@@ -180,7 +180,7 @@ pub async fn relay(common: Common) -> Result<(), Ended> {
         names: bucket::Names::new(&kafka.topic_prefix),
     };
     tracing::info!(holder = relay.holder, "the relay works");
-    let ended = relay::run(&relay, &schedule, &ring, common.shutdown.receiver()).await;
+    let ended = relay::run(&relay, &schedule, &ring, &common.shutdown).await;
     schedule.close().await;
     ended.map_err(failed)
 }

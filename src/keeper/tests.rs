@@ -18,7 +18,7 @@ struct Scripted {
 
 impl Tick for Scripted {
     fn name(&self) -> &'static str {
-        "scripted"
+        "counts"
     }
 
     async fn tick(&mut self) -> Result<Next, ScheduleError> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// The leases, as the schedule keeps them.
 pub trait Shards: Send + Sync {
-    /// Takes free or expired shards, at most `want`, for `holder` and for `length`; each with a grown epoch.
+    /// Takes free or expired shards, at most `want`, for `length`; each with a grown epoch.
     fn acquire_shards(
         &self,
         holder: &str,

@@ -61,6 +61,8 @@ pub enum Fault {
     ErrorBefore,
     /// It happens and its answer is lost.
     PerformedThenLost,
+    /// COMMIT was sent, did not happen, and nobody was told.
+    NeverArrived,
     /// It happens after so long.
     Slow(Duration),
     /// It is refused as a defect; nothing happened.
@@ -227,6 +229,7 @@ impl Memory {
         let fault = (self.faults.lock().unwrap())(verb);
         match fault {
             Fault::ErrorBefore => return Err(unavailable()),
+            Fault::NeverArrived => return Err(lost()),
             Fault::Defect => return Err(ScheduleError::Defect("injected: defect".into())),
             Fault::Slow(length) => self.clock.sleep(length).await,
             Fault::None | Fault::PerformedThenLost => {}

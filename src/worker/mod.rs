@@ -30,6 +30,8 @@ pub mod step;
 mod store;
 mod stuck;
 #[cfg(test)]
+mod fault_tests;
+#[cfg(test)]
 mod step_tests;
 
 pub use brake::{Brake, ClocksApart};

@@ -24,7 +24,7 @@ use crate::bucket::{Left, Ring, RingEvent, Taken};
 use crate::domain::ids::GatewayName;
 use crate::domain::lease::Mono;
 use crate::platform::clock::SharedClock;
-use crate::platform::config;
+use crate::platform::{config, metrics};
 use crate::schedule::Schedule;
 use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
@@ -164,6 +164,7 @@ impl<S: Schedule> Worker<S> {
         self.beat_at = now;
         let is_late = gap > LONGEST_PAUSE + self.settings.lease / 2;
         if is_late {
+            metrics::HEARTBEATS_LATE.add(1, []);
             tracing::error!(gap_ms = gap.as_millis(), "this process did not run for too long; it stops");
         }
         is_late
@@ -224,8 +225,10 @@ impl<S: Schedule> Worker<S> {
             clocks_apart: self.brake.is_clocks_apart(),
             is_draining: self.brake.is_draining(),
         };
-        self.condition.send_if_modified(|told| std::mem::replace(told, condition.clone()) != condition);
-        metrics::gauge!("punctual_notices_held").set(u32::try_from(self.hold.len()).unwrap_or(u32::MAX));
+        let next = condition.clone();
+        self.condition.send_if_modified(|told| std::mem::replace(told, next.clone()) != next);
+        metrics::KAFKA_UP.set(f64::from(u8::from(condition.kafka_is_up)), []);
+        metrics::NOTICES_HELD.set(f64::from(u32::try_from(self.hold.len()).unwrap_or(u32::MAX)), []);
     }
 
     /// Rows that Kafka did not bring in time, with slots that no notice wants.
@@ -328,9 +331,11 @@ impl<S: Schedule> Worker<S> {
                 }
             }
             FromBus::Event(RingEvent::Assigned(count)) => {
+                metrics::KAFKA_REBALANCES.add(1, ["assigned"]);
                 tracing::info!(partitions = count, "partitions assigned");
             }
             FromBus::Event(RingEvent::Revoked(count)) => {
+                metrics::KAFKA_REBALANCES.add(1, ["revoked"]);
                 let dropped = self.hold.drop_revoked(|place| !place.is_current());
                 tracing::info!(partitions = count, dropped, "partitions revoked");
             }
@@ -350,6 +355,7 @@ impl<S: Schedule> Worker<S> {
 
     fn taken(&mut self, taken: Taken) {
         let Bus::Joined(ring) = &self.bus else { return };
+        metrics::NOTICES_TAKEN.add(1, []);
         let place = Place::new(taken.position, ring.offsets());
         match taken.record {
             Ok(read) => {
@@ -361,7 +367,7 @@ impl<S: Schedule> Worker<S> {
             }
             Err(bad) => {
                 tracing::error!(at = ?taken.position, reason = %bad.reason, "a record that cannot be read");
-                metrics::counter!("punctual_bad_notices_total").increment(1);
+                metrics::NOTICES_BAD.add(1, []);
                 let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
                 self.tasks.spawn(async move {
                     let proof =

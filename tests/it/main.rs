@@ -14,4 +14,5 @@ mod gateway;
 mod intake;
 mod postgres;
 mod proxy;
+mod ring;
 mod stand_in;

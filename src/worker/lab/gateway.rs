@@ -99,6 +99,12 @@ impl ScriptedGateway {
         self.script.lock().unwrap().push_back((act, after));
     }
 
+    /// Forgets the rest of the script: from now on every request is charged.
+    pub fn heal(&self) {
+        self.script.lock().unwrap().clear();
+        self.lookups_fail(0);
+    }
+
     /// The next `count` look-ups learn nothing.
     pub fn lookups_fail(&self, count: u32) {
         *self.lookups_down.lock().unwrap() = count;
@@ -129,7 +135,9 @@ impl ScriptedGateway {
             std::mem::take(&mut books.late).into_iter().partition(|(at, _)| *at <= now);
         books.late = still;
         for (at, line) in arrived {
-            books.execute(LedgerLine { at, ..line });
+            if !(self.profile.replays_declines && books.declined.contains_key(&line.key)) {
+                books.execute(LedgerLine { at, ..line });
+            }
         }
     }
 
@@ -143,6 +151,12 @@ impl ScriptedGateway {
         let lost = Verdict::Unknown(Doubt::TimedOut);
         // A stored charge is replayed whatever the script says about this request's fate.
         let stored = books.charged.get(&key).cloned();
+        let refused = books.declined.get(&key).filter(|_| self.profile.replays_declines).cloned();
+        let act = match (refused, act) {
+            (Some(decline), Act::Decline(_) | Act::Charge | Act::Nonsense) => Act::Decline(decline.class),
+            (Some(decline), Act::DeclineSilently(_) | Act::ChargeSilently) => Act::DeclineSilently(decline.class),
+            (_, act) => act,
+        };
         match act {
             Act::NotSent(why) => Verdict::NotSent { why, retry_after: None },
             Act::Lose => lost,
