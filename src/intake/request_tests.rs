@@ -262,9 +262,7 @@ fn a_deadline_comes_after_the_due_time() {
 
 #[test]
 fn only_known_currencies_and_gateways_are_taken() {
-    for currency in
-        ["", "eur", "EU", "EURO", "E R", "€", "12 ", "QQQ", "HRK", "ZWL", "ANG", "BGN", "DEM"]
-    {
+    for currency in ["", "eur", "EU", "EURO", "E R", "€", "12 ", "QQQ", "HRK", "ZWL", "ANG", "BGN", "DEM"] {
         refused(&with("currency", json!(currency)).to_string(), 422, "/currency", Code::UnsupportedCurrency);
     }
     for gateway in ["", "Sandbox", "nowhere"] {

@@ -31,7 +31,10 @@ impl<S: Schedule> Tick for Reaper<S> {
         let reaped = self.schedule.reap(self.margin, self.batch).await?;
         if reaped.expired > 0 {
             metrics::LEASE_EXPIRED.add(u64::from(reaped.expired), []);
-            tracing::warn!(expired = reaped.expired, "claims expired without an outcome; they are UNKNOWN now");
+            tracing::warn!(
+                expired = reaped.expired,
+                "claims expired without an outcome; they are UNKNOWN now"
+            );
         }
         if reaped.deadline_failed > 0 {
             metrics::DEADLINES_FAILED.add(u64::from(reaped.deadline_failed), []);

@@ -60,7 +60,10 @@ impl<S: Schedule> Step<S> {
                 let mut ours = self.recover(terms, &asked).await;
                 // What is not among them is not ours, and is presented again to learn why.
                 let answers = claim_ids.iter().map(|claim_id| ours.remove(claim_id));
-                self.pair(records, answers.map(|claimed| claimed.map(|it| ClaimAnswer::Claimed(Box::new(it)))))
+                self.pair(
+                    records,
+                    answers.map(|claimed| claimed.map(|it| ClaimAnswer::Claimed(Box::new(it)))),
+                )
             }
             Err(error @ (ScheduleError::Unavailable(_) | ScheduleError::Defect(_))) => {
                 tracing::warn!(%error, notices = notices.len(), "nothing was claimed");
@@ -71,7 +74,12 @@ impl<S: Schedule> Step<S> {
 
     /// At most `limit` overdue rows. If the answer to its COMMIT was lost, nobody here knows what it
     /// won: nothing is sent, and the reaper has those payments asked about.
-    pub(super) async fn claim_late(&self, terms: &ClaimTerms, late_by: Duration, limit: usize) -> Vec<Claimed> {
+    pub(super) async fn claim_late(
+        &self,
+        terms: &ClaimTerms,
+        late_by: Duration,
+        limit: usize,
+    ) -> Vec<Claimed> {
         let claim_ids: Vec<_> = (0..limit).map(|_| self.dice.claim_id()).collect();
         let before = self.clock.wall();
         match self.schedule.claim_late(terms, late_by, &claim_ids).await {

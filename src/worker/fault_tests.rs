@@ -70,7 +70,8 @@ impl Chaos {
         let world = World::with(Profile { replays_declines, lookup, ..sandbox_profile() });
         let skew = TimeDelta::milliseconds(i64::try_from(below(&dice, 400)).unwrap() - 200);
         let hands = [world.hand("w1", seed ^ 1), world.skewed_hand("w2", seed ^ 2, skew)];
-        let ids = (0..4).map(|n| world.add(n, i64::try_from(below(&dice, 60_000)).unwrap())).collect::<Vec<_>>();
+        let ids =
+            (0..4).map(|n| world.add(n, i64::try_from(below(&dice, 60_000)).unwrap())).collect::<Vec<_>>();
         for id in &ids {
             if below(&dice, 4) == 0 {
                 let deadline = world.now() + Duration::from_secs(120 + below(&dice, 300));
@@ -96,7 +97,8 @@ impl Chaos {
             }
             due.push(record);
         }
-        let (back, later) = std::mem::take(&mut self.waiting).into_iter().partition(|(_, until)| *until <= now);
+        let (back, later) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|(_, until)| *until <= now);
         self.waiting = later;
         due.extend(Vec::into_iter(back).map(|(record, _)| record));
         let (left, right): (Vec<_>, Vec<_>) = due.into_iter().partition(|_| below(&self.dice, 2) == 0);
@@ -108,9 +110,8 @@ impl Chaos {
                 one.step.present_late(Duration::from_secs(15), vec![None, None]).await;
             }
         };
-        let both = async {
-            futures_util::join!(one.step.present(seat(left)), two.step.present(seat(right)), scan)
-        };
+        let both =
+            async { futures_util::join!(one.step.present(seat(left)), two.step.present(seat(right)), scan) };
         // While they work, expired claims are reaped and asked about by the other worker: a step
         // whose settle takes longer than its lease is a zombie.
         let meanwhile = async {
@@ -198,7 +199,16 @@ fn the_same_seed_gives_the_same_run_and_the_seeds_meet_every_situation() {
         assert_eq!(Chaos::run(seed), *trace, "seed {seed}");
     }
     let told = |what: &str| traces.iter().flat_map(|t| &t.histories).filter(|row| row.contains(what)).count();
-    for what in ["lease_expired", "fenced", "cancelled", "deadline_passed", "COMPLETED", "FAILED", "PARKED", "UNKNOWN"] {
+    for what in [
+        "lease_expired",
+        "fenced",
+        "cancelled",
+        "deadline_passed",
+        "COMPLETED",
+        "FAILED",
+        "PARKED",
+        "UNKNOWN",
+    ] {
         assert!(told(what) > 0, "never seen: {what}");
     }
     let resent = traces.iter().flat_map(|t| &t.ledger).filter(|line| !line.moved_money).count();

@@ -57,10 +57,13 @@ impl Progress {
             self.claimed.fetch_add(1, Ordering::Relaxed);
             let late = claimed.claimed_at() - claimed.payment().next_attempt_at;
             metrics::PAYMENT_LATENESS.record(late.to_std().unwrap_or_default(), []);
-            metrics::CLAIMS.add(1, [match by {
-                ClaimedBy::Notice => "claimed",
-                ClaimedBy::LateScan => "claimed_late",
-            }]);
+            metrics::CLAIMS.add(
+                1,
+                [match by {
+                    ClaimedBy::Notice => "claimed",
+                    ClaimedBy::LateScan => "claimed_late",
+                }],
+            );
         }
     }
 

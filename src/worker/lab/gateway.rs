@@ -154,7 +154,9 @@ impl ScriptedGateway {
         let refused = books.declined.get(&key).filter(|_| self.profile.replays_declines).cloned();
         let act = match (refused, act) {
             (Some(decline), Act::Decline(_) | Act::Charge | Act::Nonsense) => Act::Decline(decline.class),
-            (Some(decline), Act::DeclineSilently(_) | Act::ChargeSilently) => Act::DeclineSilently(decline.class),
+            (Some(decline), Act::DeclineSilently(_) | Act::ChargeSilently) => {
+                Act::DeclineSilently(decline.class)
+            }
             (_, act) => act,
         };
         match act {
