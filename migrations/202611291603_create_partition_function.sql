@@ -75,8 +75,9 @@ BEGIN
 END
 $$;
 
--- Drops partitions of the outbox whose day has passed and whose rows are all published.
-CREATE FUNCTION drop_drained_notices() RETURNS integer
+-- Drops partitions of the outbox more than `back` days old whose rows are all published: those that
+-- ensure_partitions, called with the same number, does not make again.
+CREATE FUNCTION drop_drained_notices(back integer) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_catalog SET timezone = 'UTC' AS $$
 DECLARE
     child record;
@@ -86,7 +87,7 @@ BEGIN
     FOR child IN
         SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
         WHERE i.inhparent = 'due_notices'::regclass
-          AND c.relname < 'due_notices_' || to_char((now() AT TIME ZONE 'UTC')::date - 1, 'YYYYMMDD')
+          AND c.relname < 'due_notices_' || to_char((now() AT TIME ZONE 'UTC')::date - back, 'YYYYMMDD')
         ORDER BY c.relname
     LOOP
         EXECUTE format('SELECT NOT EXISTS (SELECT 1 FROM %I)', child.relname) INTO empty;
@@ -121,7 +122,8 @@ GRANT UPDATE (status, status_reason, next_attempt_at, attempt, sends, held_back,
     epoch_first_sent_at, unanswered, request_hash, gateway_account, renderer, intent_ref, gateway_ref, fence,
     claim_id, lease_until, last_moved_at, history_seq, history_hash, last_xid) ON payments TO punctual_worker;
 GRANT INSERT, UPDATE ON attempts TO punctual_worker;
-GRANT INSERT ON payment_history, gateway_refs, parked, bad_notices TO punctual_worker;
+GRANT INSERT ON payment_history, gateway_refs, bad_notices TO punctual_worker;
+GRANT INSERT, UPDATE ON parked TO punctual_worker;
 GRANT INSERT, DELETE ON due_notices TO punctual_worker;
 GRANT DELETE ON external_ids TO punctual_worker;
 GRANT INSERT, UPDATE ON relay_shards, workers, publisher_cursor TO punctual_worker;

@@ -8,6 +8,7 @@
 use super::port::ScheduleError;
 use sqlx::{Error, Postgres, Transaction};
 use std::future::Future;
+use tracing::Instrument;
 
 /// Does the database refuse this row's data, so that repeating it is no use? (SQLSTATE 22, 23)
 pub(super) fn is_bad_data(error: &Error) -> bool {
@@ -67,7 +68,7 @@ pub(super) async fn commit(transaction: Transaction<'static, Postgres>) -> Resul
 pub(super) async fn whole<T: Send + 'static>(
     verb: impl Future<Output = Result<T, ScheduleError>> + Send + 'static,
 ) -> Result<T, ScheduleError> {
-    match tokio::spawn(verb).await {
+    match tokio::spawn(verb.in_current_span()).await {
         Ok(answer) => answer,
         // A panic inside, or the runtime going down: whether it committed is not known.
         Err(error) => Err(ScheduleError::CommitUnknown(Box::new(error))),

@@ -201,12 +201,13 @@ impl Postgres {
             .map_err(before_commit)
     }
 
-    /// Drops partitions of the outbox whose day has passed and that are empty; answers how many.
+    /// Drops partitions of the outbox more than `back` days old that are empty; answers how many.
     ///
     /// # Errors
     /// `Unavailable` or `Defect`.
-    pub async fn drop_drained_notices(&self) -> Result<u32, ScheduleError> {
+    pub async fn drop_drained_notices(&self, back: u32) -> Result<u32, ScheduleError> {
         let dropped: i32 = sqlx::query_scalar(statements::DROP_DRAINED_NOTICES)
+            .bind(i32::try_from(back).unwrap_or(i32::MAX))
             .fetch_one(&self.pool)
             .await
             .map_err(before_commit)?;
