@@ -202,7 +202,10 @@ pub async fn worker(common: Common) -> Result<(), Ended> {
         ladders: ladders(&common.config.ladder),
         name,
         schedule: Arc::new(schedule.clone()),
-        store: Arc::new(schedule.clone()),
+        store: Arc::new(worker::PostgresStore {
+            schedule: schedule.clone(),
+            names: bucket::Names::new(&common.config.kafka.topic_prefix),
+        }),
         gateways: vec![gateway],
         clock: common.clock.clone(),
         dice: common.dice.clone(),

@@ -15,6 +15,7 @@ use crate::platform::dice::Dice;
 use crate::schedule::{Fault, Schedule};
 use chrono::{DateTime, TimeDelta, Utc};
 use proptest::prelude::*;
+use std::cell::Cell;
 use std::time::Duration;
 
 struct Chaos {
@@ -23,6 +24,7 @@ struct Chaos {
     hands: [Hand; 2],
     ids: Vec<PaymentId>,
     waiting: Vec<(Record, DateTime<Utc>)>,
+    may_crash: bool,
 }
 
 /// What one seed came to.
@@ -83,7 +85,7 @@ impl Chaos {
         }
         let faults = SeededDice::new(seed ^ 3);
         world.memory.inject(move |_| random_fault(&faults));
-        Self { dice, world, hands, ids, waiting: Vec::new() }
+        Self { dice, world, hands, ids, waiting: Vec::new(), may_crash: true }
     }
 
     /// Everything due, some of it twice, dealt to both workers at once; then reaper, client, time.
@@ -110,24 +112,36 @@ impl Chaos {
                 one.step.present_late(Duration::from_secs(15), vec![None, None]).await;
             }
         };
-        let both =
-            async { futures_util::join!(one.step.present(seat(left)), two.step.present(seat(right)), scan) };
+        let done = Cell::new(false);
+        let both = async {
+            futures_util::join!(one.step.present(seat(left)), two.step.present(seat(right)), scan);
+            done.set(true);
+        };
         // While they work, expired claims are reaped and asked about by the other worker: a step
         // whose settle takes longer than its lease is a zombie.
         let meanwhile = async {
             loop {
                 drop(self.world.memory.reap(lease().margin, 10).await);
+                if done.get() {
+                    return;
+                }
                 two.step.present_late(Duration::ZERO, vec![None]).await;
                 self.world.time.sleep(Duration::from_secs(7)).await;
             }
         };
-        self.world.time.run(async {
-            tokio::select! {
-                biased;
-                _ = both => {}
-                () = meanwhile => {}
-            }
-        });
+        if self.may_crash && below(&self.dice, 8) == 0 {
+            // The process dies: every future is dropped where it stands.
+            let dies = self.world.time.sleep(Duration::from_millis(below(&self.dice, 10_000)));
+            self.world.time.run(async {
+                tokio::select! {
+                    biased;
+                    _ = async { futures_util::join!(both, meanwhile) } => {}
+                    () = dies => {}
+                }
+            });
+        } else {
+            self.world.time.run(async { futures_util::join!(both, meanwhile) });
+        }
         for hand in &mut self.hands {
             self.waiting.extend(hand.returned());
         }
@@ -142,6 +156,7 @@ impl Chaos {
     fn heal(&mut self) {
         self.world.memory.inject(|_| Fault::None);
         self.world.gateway.heal();
+        self.may_crash = false;
         for _ in 0..200 {
             self.round();
             let ended = |id: &PaymentId| {
@@ -174,7 +189,11 @@ impl Chaos {
             ends: chaos.ids.iter().map(|id| chaos.world.status(*id)).collect(),
         };
         for end in &trace.ends {
-            assert!(end.is_final() || *end == Status::Parked, "seed {seed}: still {end:?}");
+            assert!(
+                end.is_final() || *end == Status::Parked,
+                "seed {seed}: still {end:?}\n{}",
+                trace.histories[trace.histories.len().saturating_sub(30)..].join("\n")
+            );
         }
         trace
     }

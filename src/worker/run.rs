@@ -17,7 +17,7 @@ use super::hold::{Held, Hold};
 use super::place::{Place, Record};
 use super::progress::Progress;
 use super::seat::Permit;
-use super::step::Step;
+use super::step::{Late, Step};
 use super::store::Store;
 use super::stuck::{Stuck, Work};
 use crate::bucket::{Left, Ring, RingEvent, Taken};
@@ -100,7 +100,7 @@ impl<S> Lane<S> {
 /// What a task of the worker came back with.
 pub(super) enum Done {
     Step,
-    LateScan(GatewayName),
+    LateScan(GatewayName, Late),
     Sampled(Option<Sample>),
     Joined(Box<Result<Ring, String>>),
     Left(Left),
@@ -137,8 +137,9 @@ impl<S: Schedule> Worker<S> {
             if self.woke_too_late() {
                 return Ended::Frozen(self.drain().await);
             }
-            self.tick();
+            // Notices first: the late scan takes the slots that they leave.
             self.dispatch();
+            self.tick();
             let pause = self.pause();
             let room = if self.hold.has_room() { Room::Yes } else { Room::No };
             tokio::select! {
@@ -214,10 +215,11 @@ impl<S: Schedule> Worker<S> {
             return;
         }
         self.tick_at = Mono(now.0 + self.settings.late_poll.min(LONGEST_PAUSE));
+        // Before the scan takes the free slots that this looks at.
+        self.watch_progress(now);
         self.scan_late();
         self.defer();
         self.sample(now);
-        self.watch_progress(now);
         self.join_if_away(now);
         let condition = Condition {
             kafka_is_up: self.bus.is_up(),
@@ -236,19 +238,19 @@ impl<S: Schedule> Worker<S> {
         if self.brake.thrown().is_some() {
             return;
         }
-        let late_by = if self.bus.is_up() { self.settings.late_by } else { Duration::ZERO };
+        let kafka_is_up = self.bus.is_up();
+        let late_by = if kafka_is_up { self.settings.late_by } else { Duration::ZERO };
         for (name, lane) in &mut self.lanes {
-            let spare = lane.slots.available_permits().min(self.settings.claim_batch);
+            let free = lane.slots.available_permits();
+            // Half is left to notices that become due while the scan is asked.
+            let spare = if kafka_is_up { free.div_ceil(2) } else { free }.min(self.settings.claim_batch);
             if lane.scans || spare == 0 {
                 continue;
             }
             lane.scans = true;
             let (step, permits, name) = (Arc::clone(&lane.step), lane.take(spare), name.clone());
             self.steps += 1;
-            self.tasks.spawn(async move {
-                step.present_late(late_by, permits).await;
-                Done::LateScan(name)
-            });
+            self.tasks.spawn(async move { Done::LateScan(name, step.find_late(late_by, permits).await) });
         }
     }
 
@@ -383,10 +385,15 @@ impl<S: Schedule> Worker<S> {
     pub(super) fn finished(&mut self, done: Result<Done, JoinError>) -> Result<(), JoinError> {
         match done {
             Ok(Done::Step) => self.steps -= 1,
-            Ok(Done::LateScan(name)) => {
-                self.steps -= 1;
+            Ok(Done::LateScan(name, late)) => {
+                // Still one of the steps: what was claimed must be sent or given back, drain or not.
                 if let Some(lane) = self.lanes.get_mut(&name) {
                     lane.scans = false;
+                    let step = Arc::clone(&lane.step);
+                    self.tasks.spawn(async move {
+                        step.carry_out_late(late).await;
+                        Done::Step
+                    });
                 }
             }
             Ok(Done::Sampled(Some(sample))) => self.clocks.observe(sample, &self.brake),

@@ -4,8 +4,7 @@
 //! be tried: the watermark of its partition waits for it, the records behind it do not. If this dies
 //! here, the record is read again.
 
-use crate::bucket::{BadNotice, Position};
-use crate::domain::bucket::topic;
+use crate::bucket::{BadNotice, Names, Position};
 use crate::platform::clock::Clock;
 use crate::schedule::{BadNoticeKept, BadRecord, Postgres, ScheduleError};
 use chrono::{DateTime, Utc};
@@ -27,28 +26,6 @@ pub trait Store: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<BadNoticeKept, ScheduleError>>;
 }
 
-impl Store for Postgres {
-    fn database_now(&self) -> BoxFuture<'_, Result<DateTime<Utc>, ScheduleError>> {
-        Box::pin(Self::database_now(self))
-    }
-
-    fn keep_bad_notice<'a>(
-        &'a self,
-        at: Position,
-        bad: &'a BadNotice,
-    ) -> BoxFuture<'a, Result<BadNoticeKept, ScheduleError>> {
-        let record = BadRecord {
-            topic: topic("", at.channel()),
-            partition: at.partition(),
-            offset: at.offset(),
-            reason: bad.reason.to_string(),
-            key: bad.key.clone(),
-            payload: bad.value.clone(),
-        };
-        Box::pin(Self::keep_bad_notice(self, record))
-    }
-}
-
 /// Keeps it, with pauses, until that is durable.
 pub(super) async fn keep(
     store: &dyn Store,
@@ -66,5 +43,36 @@ pub(super) async fn keep(
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
         }
+    }
+}
+
+/// The database of the schedule as the loop's store; topics are named by `names`.
+#[derive(Debug, Clone)]
+pub struct PostgresStore {
+    /// The truth.
+    pub schedule: Postgres,
+    /// Of the ring that the records come from.
+    pub names: Names,
+}
+
+impl Store for PostgresStore {
+    fn database_now(&self) -> BoxFuture<'_, Result<DateTime<Utc>, ScheduleError>> {
+        Box::pin(self.schedule.database_now())
+    }
+
+    fn keep_bad_notice<'a>(
+        &'a self,
+        at: Position,
+        bad: &'a BadNotice,
+    ) -> BoxFuture<'a, Result<BadNoticeKept, ScheduleError>> {
+        let record = BadRecord {
+            topic: self.names.topic(at.channel()),
+            partition: at.partition(),
+            offset: at.offset(),
+            reason: bad.reason.to_string(),
+            key: bad.key.clone(),
+            payload: bad.value.clone(),
+        };
+        Box::pin(self.schedule.keep_bad_notice(record))
     }
 }

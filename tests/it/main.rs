@@ -9,6 +9,7 @@ mod support;
 
 mod broker;
 mod dev;
+mod flow;
 #[cfg(feature = "faults")]
 mod gateway;
 mod intake;
