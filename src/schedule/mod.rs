@@ -1,13 +1,50 @@
 //! Stage 2, the truth: the only folder with SQL and transactions; one verb is one transaction.
+//!
+//! **Promises.** What a verb answered is durable; what it refused did not happen; what is unknown is
+//! said to be unknown. Every move of a payment is one conditional update that writes its history row,
+//! its attempt and its next notice in the same statement. **Relies on** Postgres 15 or later with
+//! `synchronous_commit` on, and on its clock alone. **Why this way**: the guard of each move stands in
+//! its WHERE clause, so two processes never need to trust each other.
+//!
+//! Read `sql/claim.sql` first, then `claim.rs`, `settle.rs` and `sql/settle.sql`.
 
-mod port;
-mod postgres;
-mod proof;
+mod bad_notices;
+mod cancel;
+mod claim;
+mod claim_late;
+mod connect;
+mod create;
+mod days;
+mod defer;
+mod failure;
+mod fence;
+mod find;
+mod keys;
+mod length;
+mod lineage;
+mod mark;
 #[cfg(any(test, feature = "faults"))]
 #[allow(missing_docs, clippy::unwrap_used)]
 mod memory;
+pub mod migrate;
+mod outcome_columns;
+mod partitions;
+mod poison;
+mod port;
+mod postgres;
+mod proof;
+mod reap;
 mod records;
+mod recover;
+mod row;
+mod settle;
+mod shards;
+mod stage;
+pub mod statements;
+mod words;
 
+pub use bad_notices::BadRecord;
+pub use connect::{ConnectError, Work};
 #[cfg(any(test, feature = "faults"))]
 pub use memory::{AttemptRow, Fault, Memory, Verb};
 pub use port::*;

@@ -1,34 +1,79 @@
-//! The schedule in Postgres.
+//! The schedule in Postgres: every verb by name, each in a file of its own.
+//!
+//! **Promises.** A verb, once begun, runs to its end even if its caller goes away ([`whole`]): a
+//! transaction whose future is dropped half-way would leave its outcome to chance. **Relies on** the
+//! database clock for every "due", "expired" and "late".
 
-use super::port::ScheduleError;
+use super::bad_notices::BadRecord;
+use super::claim::Ask;
+use super::connect::{self, ConnectError, Work};
+use super::failure::{before_commit, whole};
+use super::port::{
+    ClaimTerms, Reaped, Schedule, ScheduleError, SettleFailed, ShardLease, Staged, StagedNotice,
+};
+use super::proof::{Answered, BadNoticeKept, ClaimAnswer, Claimed, Deferred, Settled};
 use super::records::{ApiKeyRecord, CancelAnswer, CreateAnswer, NewPayment, PaymentView};
-use crate::domain::ids::{ActorId, PaymentId};
+use super::{
+    bad_notices, cancel, claim, claim_late, create, defer, find, keys, lineage, mark, partitions, reap, recover,
+    settle, shards, stage, statements,
+};
+use crate::domain::decision::Decision;
+use crate::domain::ids::{ActorId, ClaimId, GatewayName, PaymentId};
+use crate::domain::intent::Secret;
+use crate::domain::notice::Notice;
+use crate::platform::config::Database;
+use chrono::{DateTime, NaiveDate, Utc};
+use sqlx::{PgPool, Row};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use uuid::Uuid;
 
 /// The schedule in Postgres. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Postgres {
-    secret: std::sync::Arc<[u8; 32]>,
+    pool: PgPool,
+    secret: Arc<Hidden>,
 }
 
-fn stub<T>() -> Result<T, ScheduleError> {
-    Err(ScheduleError::Defect("stub".into()))
+/// The installation's secret, which no `Debug` shows.
+struct Hidden(Secret);
+
+impl std::fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("***")
+    }
 }
 
 impl Postgres {
+    /// Connects with the rights of this work, and checks that the schema is this binary's.
+    ///
+    /// # Errors
+    /// See [`ConnectError`]; only `Unreachable` is worth another try.
+    pub async fn connect(settings: &Database, work: Work) -> Result<Self, ConnectError> {
+        let (pool, secret) = connect::open(settings, work).await?;
+        Ok(Self { pool, secret: Arc::new(Hidden(secret)) })
+    }
+
+    /// Ends every connection after its statement; verbs called later are `Unavailable`.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+
     /// The installation's secret (rules R17, R18), read once at connect.
     #[must_use]
     pub fn installation_secret(&self) -> &[u8; 32] {
-        &self.secret
+        &self.secret.0
     }
 
     /// Creates a payment with its idempotency key, history and due notice in one transaction.
     ///
     /// # Errors
-    /// `CommitUnknown` is resolved inside by asking again under the same key; what is left is
-    /// `Unavailable` (safe to repeat) or `Defect`.
+    /// `CommitUnknown` is first resolved inside by asking again under the same key; where that did
+    /// not help it is answered, and repeating under the same key stays safe. `Unavailable` (nothing
+    /// happened) or `Defect`.
     pub async fn create(&self, new: &NewPayment) -> Result<CreateAnswer, ScheduleError> {
-        let _ = new;
-        stub()
+        whole(create::create(self.pool.clone(), new.clone())).await
     }
 
     /// What this key created earlier, compared with this request; `None` if it created nothing. Never
@@ -37,37 +82,47 @@ impl Postgres {
     /// create of this key that is in flight.
     ///
     /// # Errors
-    /// `Unavailable` or `Defect`.
+    /// `Unavailable`, `CommitUnknown` (repeat it) or `Defect`.
     pub async fn replay(
         &self,
         actor: ActorId,
         idempotency_key: &str,
         request_hash: &[u8; 32],
-        field_digests: &std::collections::BTreeMap<String, String>,
+        field_digests: &BTreeMap<String, String>,
     ) -> Result<Option<CreateAnswer>, ScheduleError> {
-        let _ = (actor, idempotency_key, request_hash, field_digests);
-        stub()
+        let key = idempotency_key.to_owned();
+        whole(create::replay(self.pool.clone(), actor, key, *request_hash, field_digests.clone())).await
     }
 
-    /// One payment of this actor with its attempts.
+    /// One payment of this actor with its attempts; `None` for another actor's.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Defect`.
     pub async fn find(&self, actor: ActorId, id: PaymentId) -> Result<Option<PaymentView>, ScheduleError> {
-        let _ = (actor, id);
-        stub()
+        whole(find::find(self.pool.clone(), actor, id)).await
     }
 
     /// Cancels if the state allows it, answered only after an acknowledged commit (rule R3).
+    ///
+    /// # Errors
+    /// `Unavailable` (also under quarantine), `CommitUnknown` (repeat it: the same answer again) or
+    /// `Defect`.
     pub async fn cancel(&self, actor: ActorId, id: PaymentId) -> Result<CancelAnswer, ScheduleError> {
-        let _ = (actor, id);
-        stub()
+        whole(cancel::cancel(self.pool.clone(), actor, id)).await
     }
 
     /// A key that is neither revoked nor expired, by SHA-256 of its text.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Defect`.
     pub async fn api_key(&self, hash: &[u8; 32]) -> Result<Option<ApiKeyRecord>, ScheduleError> {
-        let _ = hash;
-        stub()
+        whole(keys::find(self.pool.clone(), *hash)).await
     }
 
-    /// Stores a new key for an actor made (or found) by name.
+    /// Stores a new key for an actor made (or found) by name. Needs [`Work::Owner`].
+    ///
+    /// # Errors
+    /// `Defect` also where a key of the same text exists.
     pub async fn add_api_key(
         &self,
         actor_name: &str,
@@ -75,12 +130,201 @@ impl Postgres {
         hint: &str,
         scopes: &[String],
     ) -> Result<ActorId, ScheduleError> {
-        let _ = (actor_name, hash, hint, scopes);
-        stub()
+        let new = keys::NewKey {
+            actor_name: actor_name.to_owned(),
+            hash: *hash,
+            hint: hint.to_owned(),
+            scopes: scopes.to_vec(),
+        };
+        whole(keys::add(self.pool.clone(), new)).await
     }
 
-    /// Can this process serve? Cheap; asked by `/readyz`.
+    /// Revokes a key; `false` if there was none to revoke. Needs [`Work::Owner`].
+    ///
+    /// # Errors
+    /// Any; repeating it is safe.
+    pub async fn revoke_api_key(&self, key_id: Uuid) -> Result<bool, ScheduleError> {
+        whole(keys::revoke(self.pool.clone(), key_id)).await
+    }
+
+    /// Can this process serve? Cheap; asked by `/readyz`. It can if the database takes writes and
+    /// today's partition is made.
+    ///
+    /// # Errors
+    /// `Unavailable` with the reason.
     pub async fn ping(&self) -> Result<(), ScheduleError> {
-        stub()
+        let row = sqlx::query(statements::PING).fetch_one(&self.pool).await.map_err(before_commit)?;
+        if row.try_get("read_only").map_err(before_commit)? {
+            return Err(ScheduleError::Unavailable("the database is read-only: a standby".into()));
+        }
+        if row.try_get("today_is_made").map_err(before_commit)? {
+            return Ok(());
+        }
+        Err(ScheduleError::Unavailable("today's partition is missing".into()))
+    }
+
+    /// The database's clock.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    pub async fn database_now(&self) -> Result<DateTime<Utc>, ScheduleError> {
+        sqlx::query_scalar(statements::DATABASE_NOW).fetch_one(&self.pool).await.map_err(before_commit)
+    }
+
+    /// Writes down the account behind a gateway's name, once, and answers the one on record: where it
+    /// differs from the configured one, nothing may be sent (rule R4).
+    ///
+    /// # Errors
+    /// Any; repeating it is safe.
+    pub async fn register_gateway(&self, name: &GatewayName, account: &str) -> Result<String, ScheduleError> {
+        sqlx::query_scalar(statements::REGISTER_GATEWAY)
+            .bind(&name.0)
+            .bind(account)
+            .fetch_one(&self.pool)
+            .await
+            .map_err(before_commit)
+    }
+
+    /// Keeps a record that no code can read; repeating it is harmless.
+    ///
+    /// # Errors
+    /// Any; repeat it.
+    pub async fn keep_bad_notice(&self, bad: BadRecord) -> Result<BadNoticeKept, ScheduleError> {
+        whole(bad_notices::keep(self.pool.clone(), bad)).await
+    }
+
+    /// Stops every claim of every worker at once (rule R17): an authentic notice proved that commits
+    /// were lost. The first reason stays.
+    ///
+    /// # Errors
+    /// Any; repeat it.
+    pub async fn quarantine(&self, why: &str) -> Result<(), ScheduleError> {
+        whole(lineage::quarantine(self.pool.clone(), why.to_owned())).await
+    }
+
+    /// An operator's word after reconciliation: this database may claim again. Needs [`Work::Owner`].
+    ///
+    /// # Errors
+    /// Any; repeat it.
+    pub async fn release_lineage(&self) -> Result<(), ScheduleError> {
+        whole(lineage::release(self.pool.clone())).await
+    }
+
+    /// Takes free or expired shards of a ring of `partitions`, at most `want`, for `length`.
+    ///
+    /// # Errors
+    /// Any; what was taken unseen runs out by itself.
+    pub async fn acquire_shards(
+        &self,
+        holder: &str,
+        partitions: i32,
+        want: usize,
+        length: Duration,
+    ) -> Result<Vec<ShardLease>, ScheduleError> {
+        whole(shards::acquire(self.pool.clone(), holder.to_owned(), partitions, want, length)).await
+    }
+
+    /// Prolongs those that are still ours; answers which.
+    ///
+    /// # Errors
+    /// Any; repeat it.
+    pub async fn renew_shards(
+        &self,
+        held: &[ShardLease],
+        length: Duration,
+    ) -> Result<Vec<ShardLease>, ScheduleError> {
+        whole(shards::renew(self.pool.clone(), held.to_vec(), length)).await
+    }
+
+    /// Gives them back, so that another takes over at once.
+    ///
+    /// # Errors
+    /// Any; they run out by themselves.
+    pub async fn release_shards(&self, held: &[ShardLease]) -> Result<(), ScheduleError> {
+        whole(shards::release(self.pool.clone(), held.to_vec())).await
+    }
+
+    /// Makes the day partitions from `back` days before today to `ahead` days after it that are
+    /// missing; answers how many tables it made.
+    ///
+    /// # Errors
+    /// Any; repeat it.
+    pub async fn ensure_partitions(&self, back: u32, ahead: u32) -> Result<u64, ScheduleError> {
+        whole(partitions::ensure(self.pool.clone(), back, ahead)).await
+    }
+
+    /// Drops outbox partitions of past days in which every notice is published; answers how many.
+    ///
+    /// # Errors
+    /// Any; repeat it.
+    pub async fn drop_drained_notices(&self) -> Result<u64, ScheduleError> {
+        whole(partitions::drop_drained(self.pool.clone())).await
+    }
+
+    /// Moves the oldest open day as far on as no open row forbids; answers where it is.
+    ///
+    /// # Errors
+    /// Any; repeat it.
+    pub async fn advance_oldest_open_day(&self) -> Result<NaiveDate, ScheduleError> {
+        whole(partitions::advance_oldest_open_day(self.pool.clone())).await
+    }
+}
+
+impl Schedule for Postgres {
+    async fn stage(&self, shard: &ShardLease, lead: Duration, limit: u32) -> Result<Staged, ScheduleError> {
+        whole(stage::stage(self.pool.clone(), self.secret.0, shard.clone(), lead, limit)).await
+    }
+
+    async fn mark(&self, shard: &ShardLease, published: &[StagedNotice]) -> Result<bool, ScheduleError> {
+        whole(mark::mark(self.pool.clone(), shard.clone(), published.to_vec())).await
+    }
+
+    async fn claim(
+        &self,
+        terms: &ClaimTerms,
+        notices: &[Notice],
+        claim_ids: &[ClaimId],
+    ) -> Result<Vec<ClaimAnswer>, ScheduleError> {
+        if notices.len() != claim_ids.len() {
+            return Err(ScheduleError::Defect("one fresh claim id a notice".into()));
+        }
+        let asks = notices.iter().zip(claim_ids);
+        let asks = asks.map(|(notice, claim_id)| Ask { notice: notice.clone(), claim_id: *claim_id });
+        whole(claim::claim(self.pool.clone(), terms.clone(), asks.collect())).await
+    }
+
+    async fn claim_late(
+        &self,
+        terms: &ClaimTerms,
+        late_by: Duration,
+        claim_ids: &[ClaimId],
+    ) -> Result<Vec<Claimed>, ScheduleError> {
+        whole(claim_late::claim_late(self.pool.clone(), terms.clone(), late_by, claim_ids.to_vec())).await
+    }
+
+    async fn recover(
+        &self,
+        terms: &ClaimTerms,
+        claimed: &[(PaymentId, ClaimId)],
+    ) -> Result<Vec<Claimed>, ScheduleError> {
+        whole(recover::recover(self.pool.clone(), terms.clone(), claimed.to_vec())).await
+    }
+
+    async fn settle(&self, batch: Vec<(Answered, Decision)>) -> Result<Vec<Settled>, SettleFailed> {
+        match tokio::spawn(settle::settle(self.pool.clone(), batch)).await {
+            Ok(settled) => settled,
+            // A panic inside loses the batch; the leases run out and the payments are asked about.
+            Err(error) => {
+                Err(SettleFailed { batch: Vec::new(), error: ScheduleError::Defect(Box::new(error)) })
+            }
+        }
+    }
+
+    async fn defer(&self, notices: &[Notice]) -> Result<Vec<Option<Deferred>>, ScheduleError> {
+        whole(defer::defer(self.pool.clone(), notices.to_vec())).await
+    }
+
+    async fn reap(&self, margin: Duration, limit: u32) -> Result<Reaped, ScheduleError> {
+        whole(reap::reap(self.pool.clone(), margin, limit)).await
     }
 }

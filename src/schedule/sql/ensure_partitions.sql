@@ -1,3 +1,5 @@
--- Called by migrate and by the keeper: every partition from $1 days back to $2 days ahead.
--- One row: how many were missing.
-SELECT ensure_partitions((now() AT TIME ZONE 'UTC')::date - $1::integer, (now() AT TIME ZONE 'UTC')::date + $2::integer) AS made
+-- Called by migrate and by the keeper for a few days at a time: each call is one transaction and locks
+-- what it makes.
+-- Index: none (the catalogue). One row: how many partitions were made.
+--   $1 first day   $2 last day
+SELECT ensure_partitions($1, $2) AS made

@@ -1,0 +1,67 @@
+//! API keys: found by the hash of their text, which alone is stored.
+
+use super::failure::{at_commit, before_commit, commit};
+use super::port::ScheduleError;
+use super::records::{Actor, ApiKeyRecord};
+use super::statements;
+use crate::domain::ids::{ActorId, GatewayName};
+use crate::domain::money::Currency;
+use sqlx::postgres::PgRow;
+use sqlx::{Error, PgPool, Row};
+use uuid::Uuid;
+
+pub(super) async fn find(pool: PgPool, hash: [u8; 32]) -> Result<Option<ApiKeyRecord>, ScheduleError> {
+    let found = sqlx::query(statements::FIND_API_KEY)
+        .bind(hash.as_slice())
+        .fetch_optional(&pool)
+        .await
+        .map_err(before_commit)?;
+    found.as_ref().map(record).transpose().map_err(before_commit)
+}
+
+fn record(found: &PgRow) -> Result<ApiKeyRecord, Error> {
+    let currency: Option<String> = found.try_get("default_currency")?;
+    let gateway: Option<String> = found.try_get("default_gateway")?;
+    Ok(ApiKeyRecord {
+        key_id: found.try_get("key_id")?,
+        actor: Actor {
+            id: ActorId(found.try_get("actor_id")?),
+            default_currency: currency.as_deref().and_then(Currency::from_code),
+            default_gateway: gateway.map(GatewayName),
+        },
+        scopes: found.try_get("scopes")?,
+        expires_at: found.try_get("expires_at")?,
+    })
+}
+
+/// A key to be stored.
+pub(super) struct NewKey {
+    pub(super) actor_name: String,
+    pub(super) hash: [u8; 32],
+    pub(super) hint: String,
+    pub(super) scopes: Vec<String>,
+}
+
+pub(super) async fn add(pool: PgPool, new: NewKey) -> Result<ActorId, ScheduleError> {
+    let mut transaction = pool.begin().await.map_err(before_commit)?;
+    let actor: Uuid = sqlx::query_scalar(statements::ADD_ACTOR)
+        .bind(new.actor_name)
+        .fetch_one(&mut *transaction)
+        .await
+        .map_err(before_commit)?;
+    sqlx::query(statements::ADD_API_KEY)
+        .bind(actor)
+        .bind(new.hash.as_slice())
+        .bind(new.hint)
+        .bind(new.scopes)
+        .execute(&mut *transaction)
+        .await
+        .map_err(before_commit)?;
+    commit(transaction).await?;
+    Ok(ActorId(actor))
+}
+
+pub(super) async fn revoke(pool: PgPool, key_id: Uuid) -> Result<bool, ScheduleError> {
+    let done = sqlx::query(statements::REVOKE_API_KEY).bind(key_id).execute(&pool).await.map_err(at_commit)?;
+    Ok(done.rows_affected() == 1)
+}
