@@ -231,14 +231,14 @@ impl SettingsArgs {
 
 async fn run_role(role: Role, config: Config) -> Result<(), Ended> {
     config.require(role.needs())?;
-    let shutdown = Shutdown::on_signals()?;
+    let common = roles::Common::new(config, Shutdown::on_signals()?)?;
     match role {
-        Role::Api => roles::api(config, shutdown).await,
-        Role::Relay => roles::relay(config, shutdown).await,
-        Role::Worker => roles::worker(config, shutdown).await,
-        Role::Keeper => roles::keeper(config, shutdown).await,
-        Role::Sandbox => roles::sandbox(config, shutdown).await,
-        Role::All => roles::all(config, shutdown).await,
+        Role::Api => roles::api(common).await,
+        Role::Relay => roles::relay(common).await,
+        Role::Worker => roles::worker(common).await,
+        Role::Keeper => roles::keeper(common).await,
+        Role::Sandbox => roles::sandbox(common).await,
+        Role::All => roles::all(common).await,
     }
 }
 

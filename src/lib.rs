@@ -80,4 +80,5 @@ pub mod sandbox;
 pub mod dev;
 pub mod platform;
 pub mod roles;
+pub mod client;
 pub mod cli;

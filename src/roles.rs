@@ -1,82 +1,477 @@
-//! TODO-STUB roles: the composition root, the only place that builds pools, producers and clients.
+//! The composition root: the only place that builds pools, producers, consumers and clients and puts
+//! the stages together. It decides nothing about payments.
+//!
+//! Every role is the same shape: connect what it cannot work without (a database that is away is
+//! waited for; one whose schema does not fit ends the process), tell its health, work until it is
+//! asked to stop, drain.
 
-use crate::cli::{Ended, Keys, Migrate, Topics};
-use crate::platform::config::Config;
+use crate::bucket::{self, topics};
+use crate::cli::{self, Ended, Keys, Migrate, Output, Topics};
+use crate::domain::ids::{GatewayName, WorkerName};
+use crate::domain::retry::Ladders;
+use crate::gateway::{self, Gateway};
+use crate::intake::{self, ApiKey, Intake};
+use crate::platform::clock::{Host, SharedClock};
+use crate::platform::config::{self, Config};
+use crate::platform::dice::{Dice, Os, SharedDice};
 use crate::platform::exit::Exit;
+use crate::platform::health::{self, Readiness};
+use crate::platform::metrics::{self, Exposition};
+use crate::platform::reconnect;
 use crate::platform::shutdown::Shutdown;
+use crate::schedule::{self, Access, ConnectError, NewApiKey, Postgres};
+use crate::worker::{self, Condition, Worker};
+use crate::{keeper, relay, sandbox};
+use secrecy::ExposeSecret;
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
 
-fn stub(what: &str) -> Result<(), Ended> {
-    Err(Ended::with(Exit::Failed, format!("{what} is not part of this version yet")))
+/// What every role of a process shares.
+#[derive(Clone)]
+pub struct Common {
+    config: Config,
+    clock: SharedClock,
+    dice: SharedDice,
+    exposition: Exposition,
+    shutdown: Shutdown,
+}
+
+impl Common {
+    /// Installs the metrics of this process; once a process.
+    ///
+    /// # Errors
+    /// Somebody else installed a recorder.
+    pub fn new(config: Config, shutdown: Shutdown) -> Result<Self, Ended> {
+        let exposition = metrics::install(&[&config.gateway.name]).map_err(failed)?;
+        tokio::spawn(exposition.clone().upkeep(shutdown.clone()));
+        Ok(Self { config, clock: Arc::new(Host), dice: Arc::new(Os), exposition, shutdown })
+    }
+
+    /// The same process with other settings and its own word to stop, for `punctual dev`.
+    #[must_use]
+    pub fn with(&self, config: Config, shutdown: Shutdown) -> Self {
+        Self { config, shutdown, ..self.clone() }
+    }
+
+    /// Connects, waiting for a database that is away; `None` when asked to stop meanwhile.
+    async fn connect(&self, access: Access) -> Result<Option<Postgres>, Ended> {
+        let database = &self.config.database;
+        let tried = reconnect::until_connected("Postgres", &*self.clock, &self.shutdown, || async {
+            match schedule::connect(database, access).await {
+                Ok(connected) => Ok(Ok(connected)),
+                Err(error @ ConnectError::Unreachable(_)) => Err(error),
+                Err(refused) => Ok(Err(refused)),
+            }
+        });
+        tried.await.transpose().map_err(refused)
+    }
+
+    fn postgres_is_ready(&self, schedule: &Postgres) -> Readiness {
+        let schedule = schedule.clone();
+        Readiness::new(self.shutdown.clone()).with("postgres", move || {
+            let schedule = schedule.clone();
+            async move {
+                schedule.ping().await.map_err(|_| "not reachable, read-only, or today is not made".to_owned())
+            }
+        })
+    }
+
+    /// Serves health where `metrics.listen` says so.
+    async fn serve_health(&self, readiness: Readiness) -> Result<(), Ended> {
+        let listen = &self.config.metrics.listen;
+        if listen.is_empty() {
+            return Ok(());
+        }
+        let listener = tokio::net::TcpListener::bind(listen)
+            .await
+            .map_err(|error| usage(format!("metrics.listen = {listen:?} cannot be listened on: {error}")))?;
+        let routes = health::routes(readiness, self.exposition.clone());
+        tokio::spawn(health::serve(listener, routes, self.shutdown.clone()));
+        Ok(())
+    }
+
+    /// The name of this process for leases and people.
+    fn name(&self, configured: &str) -> String {
+        if configured.is_empty() {
+            format!("{}-{}", host_name(), std::process::id())
+        } else {
+            configured.to_owned()
+        }
+    }
+}
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+fn failed(error: impl Display) -> Ended {
+    Ended::with(Exit::Failed, error.to_string())
+}
+
+fn usage(error: impl Display) -> Ended {
+    Ended::with(Exit::Usage, error.to_string())
+}
+
+fn refused(error: ConnectError) -> Ended {
+    match error {
+        ConnectError::Unreachable(_) => failed(error),
+        ConnectError::BadUrl(_)
+        | ConnectError::SchemaOlder { .. }
+        | ConnectError::SchemaNewer { .. }
+        | ConnectError::SchemaChanged { .. }
+        | ConnectError::Refused(_) => usage(error),
+    }
 }
 
 /// The REST interface, until shutdown.
 ///
 /// # Errors
 /// What ended it.
-pub async fn api(_: Config, _: Shutdown) -> Result<(), Ended> {
-    stub("api")
+pub async fn api(common: Common) -> Result<(), Ended> {
+    let listener = intake::listen(&common.config.api.listen).await.map_err(usage)?;
+    let Some(schedule) = common.connect(Access::Api).await? else { return Ok(()) };
+    let health = health::routes(common.postgres_is_ready(&schedule), common.exposition.clone());
+    let api = &common.config.api;
+    let gateways = vec![GatewayName(common.config.gateway.name.clone())];
+    let intake = Intake::new(schedule.clone(), common.clock.clone(), common.dice.clone(), api, gateways);
+    tracing::info!(listen = api.listen, "the API serves");
+    let limits = intake::Limits::from(api);
+    intake::serve(listener, intake.router(health), limits, common.clock, common.shutdown.receiver()).await;
+    schedule.close().await;
+    Ok(())
 }
 
 /// Due notices to the ring, until shutdown.
 ///
 /// # Errors
 /// What ended it.
-pub async fn relay(_: Config, _: Shutdown) -> Result<(), Ended> {
-    stub("relay")
+pub async fn relay(common: Common) -> Result<(), Ended> {
+    let kafka = &common.config.kafka;
+    match topics::check(kafka, topics::Depth::NamesAndPartitions).await {
+        Ok(topics::Ready::All) => {}
+        Ok(topics::Ready::Missing(missing)) => {
+            let missing = missing.join(", ");
+            return Err(usage(format!("topics are missing; run `punctual topics apply`: {missing}")));
+        }
+        Err(error @ topics::TopicsError::Unreachable(_)) => {
+            tracing::warn!(%error, "the relay starts without Kafka and keeps trying");
+        }
+        Err(error) => return Err(usage(error)),
+    }
+    let Some(schedule) = common.connect(Access::Worker).await? else { return Ok(()) };
+    common.serve_health(common.postgres_is_ready(&schedule)).await?;
+    let settings = &common.config.relay;
+    let relay = relay::Relay {
+        holder: common.name(&settings.name),
+        partitions: kafka.partitions,
+        shard_lease: settings.shard_lease,
+        terms: relay::Terms {
+            lead: settings.lead,
+            guard: settings.guard,
+            batch: settings.batch,
+            poll: settings.poll,
+        },
+        clock: common.clock.clone(),
+    };
+    let ring = relay::Ring {
+        producer: bucket::Producer::new(kafka).map_err(usage)?,
+        names: bucket::Names::new(&kafka.topic_prefix),
+    };
+    tracing::info!(holder = relay.holder, "the relay works");
+    let ended = relay::run(&relay, &schedule, &ring, &common.shutdown).await;
+    schedule.close().await;
+    ended.map_err(failed)
 }
 
 /// Due payments to the gateway, until shutdown.
 ///
 /// # Errors
-/// What ended it.
-pub async fn worker(_: Config, _: Shutdown) -> Result<(), Ended> {
-    stub("worker")
+/// What ended it; a worker that found itself frozen ends with a failure, so that it is started anew.
+pub async fn worker(common: Common) -> Result<(), Ended> {
+    let gateway = Arc::new(gateway::connect(&common.config.gateway, common.clock.clone()).map_err(usage)?);
+    refuse_wrong_topics(&common.config.kafka).await?;
+    let Some(schedule) = common.connect(Access::Worker).await? else { return Ok(()) };
+    register(&schedule, gateway.profile()).await?;
+    let slot = common.name(&common.config.worker.slot);
+    // Slot and incarnation: a restarted worker is another one in history.
+    let name = WorkerName(format!("{slot}/{:08x}", common.dice.bits() >> 96));
+    let (worker, condition, _) = Worker::new(worker::Parts {
+        settings: common.config.worker.clone(),
+        ladders: ladders(&common.config.ladder),
+        name,
+        schedule: Arc::new(schedule.clone()),
+        store: Arc::new(worker::PostgresStore {
+            schedule: schedule.clone(),
+            names: bucket::Names::new(&common.config.kafka.topic_prefix),
+        }),
+        gateways: vec![gateway],
+        clock: common.clock.clone(),
+        dice: common.dice.clone(),
+        join: joiner(common.config.kafka.clone(), slot, common.clock.clone()),
+    });
+    common.serve_health(works(common.postgres_is_ready(&schedule), condition)).await?;
+    let shutdown = common.shutdown.clone();
+    let ended = worker.run(async move { shutdown.wait().await }).await;
+    schedule.close().await;
+    match ended {
+        worker::Ended::Stopped(drained) => {
+            tracing::info!("drained {}, abandoned {}", drained.drained, drained.abandoned);
+            Ok(())
+        }
+        worker::Ended::Frozen(_) => Err(failed("the worker was frozen for half a lease; start it anew")),
+        worker::Ended::Defect(_) => Err(failed("a step panicked; see the log, then start the worker anew")),
+    }
+}
+
+/// Topics of a wrong shape end the start; missing topics or no Kafka do not, since the late scan works.
+async fn refuse_wrong_topics(kafka: &config::Kafka) -> Result<(), Ended> {
+    match topics::check(kafka, topics::Depth::NamesAndPartitions).await {
+        Ok(topics::Ready::All) => Ok(()),
+        Ok(topics::Ready::Missing(missing)) => {
+            tracing::warn!(
+                missing = missing.len(),
+                "topics are missing: direct mode; run `punctual topics apply`"
+            );
+            Ok(())
+        }
+        Err(error @ topics::TopicsError::Unreachable(_)) => {
+            tracing::warn!(%error, "no Kafka: direct mode");
+            Ok(())
+        }
+        Err(error) => Err(usage(error)),
+    }
+}
+
+/// Rule R4: an account's identity is not edited by configuration.
+async fn register(schedule: &Postgres, profile: &gateway::Profile) -> Result<(), Ended> {
+    let on_record = schedule.register_gateway(&profile.name, &profile.account).await.map_err(failed)?;
+    if on_record == profile.account {
+        return Ok(());
+    }
+    Err(usage(format!(
+        "gateway {} is on record with account {on_record:?}, and gateway.account says {:?}: a key is unique only \
+         within one account; give the new account a new gateway.name",
+        profile.name, profile.account
+    )))
+}
+
+fn joiner(kafka: config::Kafka, slot: String, clock: SharedClock) -> worker::Join {
+    Box::new(move || {
+        let (kafka, slot, clock) = (kafka.clone(), slot.clone(), clock.clone());
+        Box::pin(async move {
+            match topics::check(&kafka, topics::Depth::NamesAndPartitions).await {
+                Ok(topics::Ready::All) => {}
+                Ok(topics::Ready::Missing(missing)) => {
+                    return Err(format!("{} topics are missing", missing.len()));
+                }
+                Err(error) => return Err(error.to_string()),
+            }
+            bucket::Ring::join(&kafka, &slot, RING_BUFFER, clock).map_err(|error| error.to_string())
+        })
+    })
+}
+
+/// Records that may wait between Kafka's thread and the worker's loop.
+const RING_BUFFER: usize = 4_096;
+
+fn works(readiness: Readiness, condition: watch::Receiver<Condition>) -> Readiness {
+    let tell = move |is_bad: fn(&Condition) -> bool, word: &'static str| {
+        let condition = condition.clone();
+        move || {
+            let bad = is_bad(&condition.borrow());
+            async move { if bad { Err(word.to_owned()) } else { Ok(()) } }
+        }
+    };
+    readiness
+        .with("clock", tell(|condition| condition.clocks_apart, "host and database clock are too far apart"))
+        .with(
+            "work",
+            tell(|condition| condition.is_stuck, "due work and free slots, and nothing is finished"),
+        )
+}
+
+fn ladders(config: &config::Ladder) -> Ladders {
+    Ladders {
+        retry: config.retry.clone(),
+        reask: config.reask.clone(),
+        pending: config.pending.clone(),
+        held_back: config.held_back.clone(),
+        jitter_percent: config.jitter_percent,
+        retry_after_cap: config.retry_after_cap,
+        held_back_limit: config.held_back_limit,
+        held_back_for: config.held_back_for,
+    }
 }
 
 /// The loops that watch the schedule, until shutdown.
 ///
 /// # Errors
 /// What ended it.
-pub async fn keeper(_: Config, _: Shutdown) -> Result<(), Ended> {
-    stub("keeper")
+pub async fn keeper(common: Common) -> Result<(), Ended> {
+    let Some(schedule) = common.connect(Access::Worker).await? else { return Ok(()) };
+    common.serve_health(common.postgres_is_ready(&schedule)).await?;
+    let settings = &common.config.keeper;
+    let database = &common.config.database;
+    let reaper = keeper::Reaper {
+        schedule: Arc::new(schedule.clone()),
+        margin: common.config.worker.margin,
+        batch: settings.reap_batch,
+    };
+    let partitions = keeper::Partitions {
+        schedule: Arc::new(schedule.clone()),
+        back: database.partition_days_back,
+        ahead: database.partition_days_ahead,
+    };
+    let bounds = keeper::Bounds { schedule: Arc::new(schedule.clone()) };
+    let stop = || {
+        let shutdown = common.shutdown.clone();
+        async move { shutdown.wait().await }
+    };
+    let clock = || common.clock.clone();
+    tracing::info!("the keeper works");
+    tokio::join!(
+        keeper::every(reaper, settings.reap_every, keeper::Nudge::default(), clock(), stop()),
+        keeper::every(partitions, settings.partitions_every, keeper::Nudge::default(), clock(), stop()),
+        keeper::every(bounds, settings.partitions_every, keeper::Nudge::default(), clock(), stop()),
+    );
+    schedule.close().await;
+    Ok(())
 }
 
 /// The simulated gateway, until shutdown.
 ///
 /// # Errors
 /// What ended it.
-pub async fn sandbox(_: Config, _: Shutdown) -> Result<(), Ended> {
-    stub("sandbox")
+pub async fn sandbox(common: Common) -> Result<(), Ended> {
+    let bound = sandbox::Sandbox::bind(&common.config.sandbox, common.clock.clone()).await.map_err(usage)?;
+    common.serve_health(Readiness::new(common.shutdown.clone())).await?;
+    tracing::info!(listen = %bound.local_addr(), "the sandbox gateway serves");
+    let shutdown = common.shutdown.clone();
+    bound.run(async move { shutdown.wait().await }).await.map_err(failed)
 }
 
-/// api, relay, worker and keeper in one process, until shutdown.
+/// api, relay, worker and keeper in one process, until shutdown or until the first of them ends.
 ///
 /// # Errors
 /// What ended the first that ended.
-pub async fn all(_: Config, _: Shutdown) -> Result<(), Ended> {
-    stub("all")
+pub async fn all(common: Common) -> Result<(), Ended> {
+    let (trigger, shutdown) = Shutdown::manual();
+    let outer = common.shutdown.clone();
+    let parts = common.with(common.config.clone(), shutdown);
+    // Only one of them can serve metrics.listen; the API serves health anyway.
+    let quiet = {
+        let mut config = parts.config.clone();
+        config.metrics.listen = String::new();
+        parts.with(config, parts.shutdown.clone())
+    };
+    let mut roles = tokio::task::JoinSet::new();
+    roles.spawn(api(parts.clone()));
+    roles.spawn(relay(quiet.clone()));
+    roles.spawn(worker(quiet.clone()));
+    roles.spawn(keeper(quiet));
+    let first = tokio::select! {
+        biased;
+        () = outer.wait() => Ok(()),
+        Some(ended) = roles.join_next() => ended.map_err(failed).and_then(|ended| ended),
+    };
+    trigger.stop();
+    let mut result = first;
+    while let Some(ended) = roles.join_next().await {
+        result = result.and(ended.map_err(failed).and_then(|ended| ended));
+    }
+    result
 }
 
 /// Database set-up.
 ///
 /// # Errors
 /// [`Exit::Differences`] where a plan has something to do; otherwise what failed.
-pub async fn migrate(_: Migrate, _: Config) -> Result<(), Ended> {
-    stub("migrate")
+pub async fn migrate(command: Migrate, config: Config) -> Result<(), Ended> {
+    config.require(&["database.url"])?;
+    match command {
+        Migrate::Plan => {
+            let missing = schedule::migration_plan(&config.database).await.map_err(refused)?;
+            for (version, description) in &missing {
+                cli::print(&format!("{version}  {description}\n"))?;
+            }
+            if missing.is_empty() { Ok(()) } else { Err(differences(missing.len(), "migrations to apply")) }
+        }
+        Migrate::Run => {
+            let (applied, partitions) = schedule::migrate(&config.database).await.map_err(refused)?;
+            cli::print(&format!("applied {applied} migrations, made {partitions} partitions\n"))
+        }
+    }
+}
+
+fn differences(count: usize, of: &str) -> Ended {
+    Ended::with(Exit::Differences, format!("{count} {of}"))
 }
 
 /// Topic set-up.
 ///
 /// # Errors
 /// [`Exit::Differences`] where a plan or a check finds any; otherwise what failed.
-pub async fn topics(_: Topics, _: Config) -> Result<(), Ended> {
-    stub("topics")
+pub async fn topics(command: Topics, config: Config) -> Result<(), Ended> {
+    config.require(&["kafka.bootstrap_servers"])?;
+    let clock: SharedClock = Arc::new(Host);
+    let left = match command {
+        Topics::Plan | Topics::Check => topics::plan(&config.kafka, topics::Depth::Full).await,
+        Topics::Apply => topics::apply(&config.kafka, &clock).await,
+    };
+    let left = left.map_err(failed)?;
+    for difference in &left {
+        cli::print(&format!("{difference}\n"))?;
+    }
+    if left.is_empty() {
+        cli::print("every topic is as declared\n")
+    } else {
+        Err(differences(left.len(), "differences"))
+    }
 }
 
 /// API keys.
 ///
 /// # Errors
 /// What failed.
-pub async fn keys(_: Keys, _: Config) -> Result<(), Ended> {
-    stub("keys")
+pub async fn keys(command: Keys, config: Config) -> Result<(), Ended> {
+    config.require(&["database.url"])?;
+    let Keys::Create { actor, scopes, output } = command;
+    let schedule = schedule::connect(&config.database, Access::Owner).await.map_err(refused)?;
+    let (key, actor_id) = new_key(&schedule, &Os, &actor, &scopes).await?;
+    schedule.close().await;
+    match output {
+        Output::Json => {
+            let shown = serde_json::json!({"apiKey": key, "actorId": actor_id, "scopes": scopes});
+            cli::print(&format!("{shown}\n"))
+        }
+        Output::Table => cli::print(&format!("{key}\n")),
+    }
 }
+
+/// Makes and stores a key; answers its text and its actor.
+///
+/// # Errors
+/// The database's word.
+pub async fn new_key(
+    schedule: &Postgres,
+    dice: &dyn Dice,
+    actor: &str,
+    scopes: &[String],
+) -> Result<(String, uuid::Uuid), Ended> {
+    let key = ApiKey::generate(dice);
+    let new = NewApiKey {
+        id: dice.claim_id().0,
+        new_actor: dice.claim_id().0,
+        actor_name: actor.to_owned(),
+        hash: key.hash(),
+        hint: key.hint(),
+        scopes: scopes.to_vec(),
+    };
+    let actor = schedule.add_api_key(new).await.map_err(failed)?;
+    Ok((key.text().expose_secret().to_owned(), actor.0))
+}
+
+/// How long `punctual dev` waits for a part to end.
+pub const LONGEST_DRAIN: Duration = Duration::from_secs(30);

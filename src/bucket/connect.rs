@@ -70,7 +70,7 @@ pub(super) fn client(kafka: &Kafka) -> Result<ClientConfig, BadSettings> {
         client
             .set("sasl.mechanism", &kafka.sasl_mechanism)
             .set("sasl.username", &kafka.sasl_username)
-            .set("sasl.password", &kafka.sasl_password);
+            .set("sasl.password", &*kafka.sasl_password);
     }
     Ok(client)
 }

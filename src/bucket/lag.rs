@@ -19,6 +19,7 @@ use std::time::Duration;
 
 /// Between two reports.
 pub(super) const EVERY: Duration = Duration::from_secs(10);
+const AFTER_TROUBLE: Duration = Duration::from_secs(1);
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// One partition, as the lag reader saw it.
@@ -86,16 +87,23 @@ impl Report {
 
 /// Looks every [`EVERY`] and when nudged, until the ring is gone.
 pub(super) fn watch(observer: &BaseConsumer<Logged>, shared: &Shared, nudged: &std_mpsc::Receiver<()>) {
+    let mut wait = EVERY;
     loop {
-        match nudged.recv_timeout(EVERY) {
+        match nudged.recv_timeout(wait) {
             Ok(()) | Err(std_mpsc::RecvTimeoutError::Timeout) => {}
             Err(std_mpsc::RecvTimeoutError::Disconnected) => return,
         }
         let ours = shared.ours();
         match look(observer, shared, &ours) {
-            Ok(report) => shared.answered(report),
-            // Health shows the age of the last answer.
-            Err(error) => tracing::debug!(%error, "no lag report"),
+            Ok(report) => {
+                wait = EVERY;
+                shared.answered(report);
+            }
+            // A leader that has just changed, most often. Health shows the age of the last answer.
+            Err(error) => {
+                wait = AFTER_TROUBLE;
+                tracing::debug!(%error, "no lag report");
+            }
         }
         let since_poll = shared.since_poll();
         if since_poll > EVERY {

@@ -161,3 +161,89 @@ impl fmt::Display for WorkerName {
 pub fn gateway_key(payment: PaymentId, epoch: Epoch) -> String {
     if epoch.0 == 0 { payment.to_string() } else { format!("{payment}:{}", epoch.0) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn due(ms: i64) -> DateTime<Utc> {
+        DateTime::from_timestamp_millis(ms).expect("in range")
+    }
+
+    #[test]
+    fn an_id_has_version_8_and_the_rfc_variant_whatever_its_intent() {
+        for byte in [0x00, 0xff, 0x5a] {
+            let id = PaymentId::new(due(1_795_960_020_123), [byte; 10]).expect("in range");
+            let text = id.to_string();
+            assert_eq!(text.len(), 36);
+            assert_eq!(&text[14..15], "8");
+            assert!("89ab".contains(&text[19..20]));
+            assert_eq!(text, text.to_lowercase());
+        }
+    }
+
+    #[test]
+    fn the_intent_s_other_74_bits_are_kept() {
+        let id = PaymentId::new(due(0), [0xff; 10]).expect("in range");
+        assert_eq!(id.to_string(), "00000000-0000-8fff-bfff-ffffffffffff");
+        let id = PaymentId::new(due(0), [0x00; 10]).expect("in range");
+        assert_eq!(id.to_string(), "00000000-0000-8000-8000-000000000000");
+    }
+
+    #[test]
+    fn a_due_time_that_48_bits_cannot_carry_is_refused() {
+        let last = (1_i64 << 48) - 1;
+        assert_eq!(PaymentId::new(due(last), [0; 10]).map(PaymentId::due_ms), Ok(last));
+        assert_eq!(PaymentId::new(due(last + 1), [0; 10]), Err(BadPaymentId::TimeOutOfRange));
+        assert_eq!(PaymentId::new(due(-1), [0; 10]), Err(BadPaymentId::TimeOutOfRange));
+    }
+
+    #[test]
+    fn what_is_not_an_id_of_ours_is_refused_with_its_reason() {
+        for (text, reason) in [
+            ("", BadPaymentId::NotUuid),
+            ("01a2283e88208aaa9bbb0123456789ab", BadPaymentId::NotUuid),
+            ("{01a2283e-8820-8aaa-9bbb-0123456789ab}", BadPaymentId::NotUuid),
+            ("01a2283e-8820-8aaa-9bbb-0123456789ag", BadPaymentId::NotUuid),
+            ("01a2283e-8820-4aaa-9bbb-0123456789ab", BadPaymentId::NotVersion8),
+            ("01a2283e-8820-8aaa-1bbb-0123456789ab", BadPaymentId::NotVersion8),
+            ("01a2283e-8820-8aaa-dbbb-0123456789ab", BadPaymentId::NotVersion8),
+        ] {
+            assert_eq!(text.parse::<PaymentId>(), Err(reason), "{text}");
+        }
+        let upper = "01A2283E-8820-8AAA-9BBB-0123456789AB".parse::<PaymentId>().expect("an id");
+        assert_eq!(upper.to_string(), "01a2283e-8820-8aaa-9bbb-0123456789ab");
+    }
+
+    #[test]
+    fn the_gateway_key_is_a_function_of_payment_and_epoch() {
+        let id: PaymentId = "01a2283e-8820-8aaa-9bbb-0123456789ab".parse().expect("an id");
+        assert_eq!(gateway_key(id, Epoch(0)), "01a2283e-8820-8aaa-9bbb-0123456789ab");
+        assert_eq!(gateway_key(id, Epoch(1)), "01a2283e-8820-8aaa-9bbb-0123456789ab:1");
+        assert_eq!(gateway_key(id, Epoch(12)), "01a2283e-8820-8aaa-9bbb-0123456789ab:12");
+    }
+
+    proptest! {
+        #[test]
+        fn the_due_time_round_trips_and_names_the_partition(
+            ms in 0..(1_i64 << 48), finer in 0..1_000_i64, intent in any::<[u8; 10]>(),
+        ) {
+            let due_at = due(ms) + chrono::TimeDelta::microseconds(finer);
+            let id = PaymentId::new(due_at, intent).expect("in range");
+            prop_assert_eq!(id.due_ms(), ms);
+            prop_assert_eq!(id.due_day(), due_at.date_naive());
+            prop_assert_eq!(id.to_string().parse::<PaymentId>(), Ok(id));
+            prop_assert_eq!(PaymentId::from_uuid(id.as_uuid()), Ok(id));
+            let json = serde_json::to_string(&id).expect("plain");
+            prop_assert_eq!(serde_json::from_str::<PaymentId>(&json).expect("read back"), id);
+        }
+
+        #[test]
+        fn ids_sort_by_due_time(one in 0..(1_i64 << 48), two in 0..(1_i64 << 48), intent in any::<[u8; 10]>()) {
+            let ids = (PaymentId::new(due(one), intent), PaymentId::new(due(two), intent));
+            let (Ok(first), Ok(second)) = ids else { panic!("in range") };
+            prop_assert_eq!(first.cmp(&second), one.cmp(&two));
+        }
+    }
+}

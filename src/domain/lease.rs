@@ -74,3 +74,47 @@ impl SendGate {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chrono::TimeDelta;
+
+    fn seconds(n: u64) -> Duration {
+        Duration::from_secs(n)
+    }
+
+    #[test]
+    fn a_send_may_start_until_lease_less_margin_less_the_whole_call() {
+        let lease = Lease { length: seconds(30), margin: seconds(5), gateway_total: seconds(20) };
+        assert_eq!(lease.send_before(Mono(seconds(100))), Mono(seconds(105)));
+        let too_short = Lease { gateway_total: seconds(40), ..lease };
+        assert_eq!(too_short.send_before(Mono(seconds(100))), Mono(seconds(100)), "never");
+    }
+
+    #[test]
+    fn each_limit_closes_the_gate_at_its_own_instant() {
+        let wall = DateTime::from_timestamp(1_795_960_020, 0).unwrap_or_default();
+        let mono = Mono(seconds(100));
+        let open = SendGate {
+            send_before: Mono(seconds(101)),
+            not_before: wall,
+            key_usable_until: None,
+            key_usable_until_mono: None,
+            execute_before: None,
+        };
+        let next = wall + TimeDelta::microseconds(1);
+        for (gate, expect) in [
+            (open.clone(), Ok(())),
+            (SendGate { send_before: mono, ..open.clone() }, Err(NotSent::LeaseTooShort)),
+            (SendGate { not_before: next, ..open.clone() }, Err(NotSent::HostClockEarly)),
+            (SendGate { key_usable_until: Some(wall), ..open.clone() }, Err(NotSent::KeyExpired)),
+            (SendGate { key_usable_until: Some(next), ..open.clone() }, Ok(())),
+            (SendGate { key_usable_until_mono: Some(mono), ..open.clone() }, Err(NotSent::KeyExpired)),
+            (SendGate { execute_before: Some(wall), ..open.clone() }, Err(NotSent::DeadlinePassed)),
+            (SendGate { execute_before: Some(next), ..open.clone() }, Ok(())),
+        ] {
+            assert_eq!(gate.check(wall, mono), expect, "{gate:?}");
+        }
+    }
+}

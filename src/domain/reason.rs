@@ -57,3 +57,20 @@ reasons! {
     CancelledByClient = "cancelled_by_client": "The client cancelled it before submission started.",
     VoidProven = "void_proven": "The gateway proved that no charge under this key can happen any more.",
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_distinct_read_back_and_equal_to_the_serialised_form() {
+        let mut seen = std::collections::BTreeSet::new();
+        for reason in Reason::ALL {
+            assert!(seen.insert(reason.as_str()), "{reason:?}");
+            assert_eq!(Reason::from_text(reason.as_str()), Some(*reason));
+            assert_eq!(serde_json::to_value(reason).expect("plain"), reason.as_str());
+            assert!(reason.explanation().ends_with('.'));
+        }
+        assert_eq!(Reason::from_text("DECLINED_HARD"), None);
+    }
+}

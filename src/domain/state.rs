@@ -211,3 +211,112 @@ impl Cause {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The design's sentence on legal moves, written down again without looking at [`MOVES`].
+    const LEGAL: &str = "
+        - created PENDING
+        PENDING claimed PROCESSING
+        PENDING cancelled CANCELLED
+        PENDING deadline_passed FAILED
+        PENDING reconciled PARKED
+        PROCESSING settled COMPLETED FAILED PENDING UNKNOWN PARKED CANCELLED
+        PROCESSING lease_expired UNKNOWN
+        UNKNOWN claimed PROCESSING
+        UNKNOWN reconciled COMPLETED PARKED
+        PARKED redriven PENDING UNKNOWN
+        PARKED resolved COMPLETED FAILED CANCELLED
+        PARKED reconciled COMPLETED
+        COMPLETED refunded REFUNDED
+        PARKED refunded REFUNDED
+        FAILED repaired COMPLETED
+        CANCELLED repaired COMPLETED
+        PENDING poisoned PARKED
+        PROCESSING poisoned PARKED
+        UNKNOWN poisoned PARKED
+    ";
+
+    fn is_listed(from: Option<Status>, cause: Cause, to: Status) -> bool {
+        let from = from.map_or("-", Status::as_str);
+        LEGAL.lines().map(str::split_whitespace).any(|mut words| {
+            words.next() == Some(from)
+                && words.next() == Some(cause.as_str())
+                && words.any(|w| w == to.as_str())
+        })
+    }
+
+    #[test]
+    fn every_triple_of_state_cause_and_state_is_legal_exactly_as_designed() {
+        let froms = std::iter::once(None).chain(Status::ALL.into_iter().map(Some));
+        let mut seen = (0, 0);
+        for from in froms {
+            for cause in Cause::ALL {
+                for to in Status::ALL {
+                    let listed = is_listed(from, cause, to);
+                    let expect = if listed { Ok(to) } else { Err(IllegalMove { from, cause, to }) };
+                    assert_eq!(advance(from, cause, to), expect);
+                    seen = (seen.0 + 1, seen.1 + usize::from(listed));
+                }
+            }
+        }
+        assert_eq!(seen, (9 * 12 * 8, MOVES.len()));
+    }
+
+    #[test]
+    fn an_expired_lease_leads_to_unknown_only() {
+        for to in Status::ALL {
+            let legal = advance(Some(Status::Processing), Cause::LeaseExpired, to).is_ok();
+            assert_eq!(legal, to == Status::Unknown, "{to:?}");
+        }
+    }
+
+    #[test]
+    fn unknown_reaches_a_clean_state_only_through_a_claim() {
+        for cause in Cause::ALL {
+            for to in [Status::Pending, Status::Failed, Status::Cancelled] {
+                assert!(advance(Some(Status::Unknown), cause, to).is_err(), "{cause:?} {to:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn final_states_are_left_only_by_refund_and_repair_and_parked_only_by_people_or_the_report() {
+        for (from, cause, _) in MOVES {
+            match from {
+                Some(from) if from.is_final() => {
+                    assert!(matches!(cause, Cause::Refunded | Cause::Repaired));
+                }
+                Some(Status::Parked) => assert!(matches!(
+                    cause,
+                    Cause::Redriven | Cause::Resolved | Cause::Reconciled | Cause::Refunded
+                )),
+                Some(_) | None => {}
+            }
+        }
+    }
+
+    #[test]
+    fn a_claim_is_possible_exactly_from_claimable_states() {
+        for status in Status::ALL {
+            let legal = advance(Some(status), Cause::Claimed, Status::Processing).is_ok();
+            assert_eq!(legal, status.is_claimable(), "{status:?}");
+            assert!(!(status.is_claimable() && status.is_final()));
+        }
+    }
+
+    #[test]
+    fn texts_are_distinct_read_back_and_equal_to_the_serialised_form() {
+        for status in Status::ALL {
+            assert_eq!(Status::from_text(status.as_str()), Some(status));
+            assert_eq!(serde_json::to_value(status).expect("plain"), status.as_str());
+        }
+        for cause in Cause::ALL {
+            assert_eq!(Cause::from_text(cause.as_str()), Some(cause));
+            assert_eq!(serde_json::to_value(cause).expect("plain"), cause.as_str());
+        }
+        assert_eq!((Status::from_text("pending"), Cause::from_text("")), (None, None));
+    }
+}

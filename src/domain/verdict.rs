@@ -111,6 +111,31 @@ pub enum NotSent {
     OnlyAsked,
 }
 
+impl NotSent {
+    /// The text stored with the attempt.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Dns => "dns",
+            Self::Refused => "refused",
+            Self::Tls => "tls",
+            Self::NotAuthorised => "not_authorised",
+            Self::RateLimited => "rate_limited",
+            Self::Rejected => "rejected",
+            Self::BreakerOpen => "breaker_open",
+            Self::Paced => "paced",
+            Self::LeaseTooShort => "lease_too_short",
+            Self::KeyExpired => "key_expired",
+            Self::DeadlinePassed => "deadline_passed",
+            Self::Killed => "killed",
+            Self::CancelWished => "cancel_wished",
+            Self::NotStarted => "not_started",
+            Self::HostClockEarly => "host_clock_early",
+            Self::OnlyAsked => "only_asked",
+        }
+    }
+}
+
 /// Why we do not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Doubt {

@@ -34,7 +34,7 @@ pub enum GatewayConfigError {
 pub fn connect(settings: &Settings, clock: SharedClock) -> Result<HttpGateway, GatewayConfigError> {
     let mut wrong = complaints(settings);
     let charges = charges_url(&settings.url);
-    let bearer = header::HeaderValue::from_str(&format!("Bearer {}", settings.secret));
+    let bearer = header::HeaderValue::from_str(&format!("Bearer {}", &*settings.secret));
     if settings.secret.is_empty() || bearer.is_err() {
         wrong.push("gateway.secret must be 1 or more visible ASCII characters".into());
     }
@@ -169,7 +169,7 @@ mod tests {
             ("gateway.url", |s| s.url = "ftp://host/".into()),
             ("gateway.url", |s| s.url = "http://user:hunter2@host/".into()),
             ("gateway.url", |s| s.url = "http://host/?a=b".into()),
-            ("gateway.secret", |s| s.secret.clear()),
+            ("gateway.secret", |s| s.secret = "".into()),
             ("gateway.secret", |s| s.secret = "line\nbreak".into()),
             ("gateway.name", |s| s.name = "Upper".into()),
             ("gateway.account", |s| s.account.clear()),

@@ -10,6 +10,7 @@ use super::read::{IdInPath, payment_id, stamp, tag};
 use super::{Intake, headers, json, limits, wire};
 use crate::domain::payment::Payment;
 use crate::domain::state::Status;
+use crate::platform::metrics;
 use crate::schedule::CancelAnswer;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -32,12 +33,19 @@ pub(super) async fn delete(
 pub(super) fn respond(answer: &CancelAnswer) -> Result<Response, Problem> {
     match answer {
         CancelAnswer::Cancelled(view) => {
+            metrics::CANCELS.add(1, ["cancelled"]);
             let mut response = json(StatusCode::OK, wire::standing(view));
             stamp(&mut response, &tag(&view.payment));
             Ok(response)
         }
-        CancelAnswer::Refused(view) => Err(refusal(&view.payment)),
-        CancelAnswer::NotFound => Err(Problem::new(Code::PaymentNotFound)),
+        CancelAnswer::Refused(view) => {
+            metrics::CANCELS.add(1, ["refused"]);
+            Err(refusal(&view.payment))
+        }
+        CancelAnswer::NotFound => {
+            metrics::CANCELS.add(1, ["not_found"]);
+            Err(Problem::new(Code::PaymentNotFound))
+        }
     }
 }
 

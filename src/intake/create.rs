@@ -12,6 +12,7 @@ use super::wire::{self, Draft};
 use super::{Intake, headers, json, limits};
 use crate::domain::ids::{ActorId, PaymentId};
 use crate::domain::intent;
+use crate::platform::metrics;
 use crate::schedule::{CreateAnswer, NewPayment, PaymentView};
 use axum::extract::State;
 use axum::http::header::{HeaderValue, LOCATION};
@@ -86,13 +87,18 @@ fn new_payment(
 /// The answer on the wire.
 pub(super) fn respond(answer: &CreateAnswer) -> Result<Response, Problem> {
     match answer {
-        CreateAnswer::Created(view) => Ok(created(view)),
+        CreateAnswer::Created(view) => {
+            metrics::PAYMENTS_CREATED.add(1, []);
+            Ok(created(view))
+        }
         CreateAnswer::Replayed(view) => {
+            metrics::IDEMPOTENT_REPLAYS.add(1, ["replayed"]);
             let mut response = created(view);
             response.headers_mut().insert(headers::IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
             Ok(response)
         }
         CreateAnswer::KeyReused { payment, status, differs } => {
+            metrics::IDEMPOTENT_REPLAYS.add(1, ["key_reused"]);
             let mut problem = Problem::new(Code::IdempotencyKeyReused).about(*payment, Some(*status));
             problem.differs = Some(differs.clone());
             Err(problem)

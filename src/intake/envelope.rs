@@ -8,6 +8,7 @@ use super::headers::{REQUEST_ID, request_id};
 use super::problem::{Code, Problem};
 use crate::platform::clock::SharedClock;
 use crate::platform::dice::SharedDice;
+use crate::platform::metrics;
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{CACHE_CONTROL, HeaderValue};
@@ -58,12 +59,14 @@ pub(super) async fn wrap(State(envelope): State<Envelope>, request: Request, nex
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
 
     let took = envelope.clock.mono().0.saturating_sub(began_at.0);
+    let status = response.status();
+    let route = route.as_deref().unwrap_or("none");
+    let counted_method = ["GET", "POST", "DELETE"].into_iter().find(|known| *known == method.as_str());
+    metrics::INTAKE_REQUEST.record(took, [counted_method.unwrap_or("other"), route, status.as_str()]);
     // u64 milliseconds outlast every process.
     let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-    let status = response.status().as_u16();
     let code = refused.map_or("", |problem| problem.code.as_str());
-    let route = route.as_deref().unwrap_or("none");
-    span.in_scope(|| tracing::info!(%method, route, status, code, took_ms, "answered"));
+    span.in_scope(|| tracing::info!(%method, route, status = status.as_u16(), code, took_ms, "answered"));
     response
 }
 

@@ -50,6 +50,7 @@ use crate::domain::ids::GatewayName;
 use crate::platform::clock::SharedClock;
 use crate::platform::config::Api;
 use crate::platform::dice::SharedDice;
+use crate::platform::metrics;
 use crate::schedule::{Actor, Postgres};
 use actor::{KeyCache, Scope};
 use axum::Router;
@@ -121,6 +122,17 @@ impl Intake {
     /// # Errors
     /// 401, 403, or 503 if the database cannot be asked.
     async fn authorise(&self, headers: &HeaderMap, scope: Scope) -> Result<Actor, Problem> {
+        let actor = self.actor_of(headers, scope).await.inspect_err(|problem| match problem.code {
+            Code::MissingScope => metrics::AUTHENTICATIONS_REFUSED.add(1, ["forbidden"]),
+            Code::Unauthenticated => metrics::AUTHENTICATIONS_REFUSED.add(1, ["unauthenticated"]),
+            // The database was away: nothing was refused.
+            _ => {}
+        })?;
+        tracing::Span::current().record("actor", tracing::field::display(actor.id.0));
+        Ok(actor)
+    }
+
+    async fn actor_of(&self, headers: &HeaderMap, scope: Scope) -> Result<Actor, Problem> {
         let hash = actor::bearer(headers)?.hash();
         let asked_at = self.clock.mono();
         let record = match self.keys.get(&hash, asked_at) {
@@ -134,9 +146,7 @@ impl Intake {
                 found
             }
         };
-        let actor = actor::permit(record, scope, self.clock.wall())?;
-        tracing::Span::current().record("actor", tracing::field::display(actor.id.0));
-        Ok(actor)
+        actor::permit(record, scope, self.clock.wall())
     }
 }
 

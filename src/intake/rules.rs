@@ -239,8 +239,8 @@ impl Findings {
     }
 
     fn currency(&mut self, code: &str, due_at: DateTime<Utc>) -> Option<Currency> {
-        let _ = due_at;
-        let currency = Currency::from_code(code);
+        let due_day = due_at.date_naive();
+        let currency = Currency::from_code(code).filter(|currency| currency.active_on(due_day));
         let detail = "Not an upper-case ISO 4217 code in use on the due day.";
         self.require(currency.is_some(), "/currency", Code::UnsupportedCurrency, detail);
         currency

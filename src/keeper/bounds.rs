@@ -17,7 +17,7 @@ pub struct Bounds<S> {
 
 impl<S: Upkeep> Tick for Bounds<S> {
     fn name(&self) -> &'static str {
-        "bounds"
+        "oldest_open_day"
     }
 
     async fn tick(&mut self) -> Result<Next, ScheduleError> {

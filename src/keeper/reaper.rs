@@ -6,6 +6,7 @@
 //! fenced. **If this dies here**, the next pass finds the same rows.
 
 use super::runner::{Next, Tick};
+use crate::platform::metrics;
 use crate::schedule::{Schedule, ScheduleError};
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,20 +24,23 @@ pub struct Reaper<S> {
 
 impl<S: Schedule> Tick for Reaper<S> {
     fn name(&self) -> &'static str {
-        "reaper"
+        "reap"
     }
 
     async fn tick(&mut self) -> Result<Next, ScheduleError> {
         let reaped = self.schedule.reap(self.margin, self.batch).await?;
         if reaped.expired > 0 {
-            metrics::counter!("punctual_leases_expired_total").increment(u64::from(reaped.expired));
-            tracing::warn!(expired = reaped.expired, "claims expired without an outcome; they are UNKNOWN now");
+            metrics::LEASE_EXPIRED.add(u64::from(reaped.expired), []);
+            tracing::warn!(
+                expired = reaped.expired,
+                "claims expired without an outcome; they are UNKNOWN now"
+            );
         }
         if reaped.deadline_failed > 0 {
-            metrics::counter!("punctual_deadlines_passed_total").increment(u64::from(reaped.deadline_failed));
+            metrics::DEADLINES_FAILED.add(u64::from(reaped.deadline_failed), []);
             tracing::info!(failed = reaped.deadline_failed, "deadlines passed before any charge");
         }
-        // Either kind may have filled its part of the pass; half a batch already means a backlog.
+        // Each kind has its own limit, and either one that met it has left some behind.
         let full = reaped.expired >= self.batch || reaped.deadline_failed >= self.batch;
         Ok(if full { Next::Now } else { Next::Later })
     }

@@ -6,6 +6,7 @@
 //! of the schedule. A tick spawns nothing.
 
 use crate::platform::clock::Clock;
+use crate::platform::metrics;
 use crate::schedule::ScheduleError;
 use std::future::Future;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ pub enum Next {
 
 /// One loop's work.
 pub trait Tick: Send {
-    /// For logs and metrics.
+    /// For logs and metrics: one of the tasks that `platform::metrics` lists.
     fn name(&self) -> &'static str;
 
     /// Looks once and does a bounded amount of work. Not cut short by the runner.
@@ -52,8 +53,14 @@ pub async fn every<T: Tick>(
     tokio::pin!(stop);
     loop {
         let next = match work.tick().await {
-            Ok(next) => next,
+            Ok(next) => {
+                let seconds = clock.wall().timestamp();
+                // Exact in a float until the year 285 million.
+                metrics::KEEPER_LAST_SUCCESS.set(seconds as f64, [work.name()]);
+                next
+            }
             Err(error) => {
+                metrics::KEEPER_FAILURES.add(1, [work.name()]);
                 tracing::warn!(loop_name = work.name(), error = %error, "a keeper tick failed");
                 Next::Later
             }

@@ -18,7 +18,7 @@ struct Scripted {
 
 impl Tick for Scripted {
     fn name(&self) -> &'static str {
-        "scripted"
+        "counts"
     }
 
     async fn tick(&mut self) -> Result<Next, ScheduleError> {
@@ -124,13 +124,13 @@ struct Tables {
 }
 
 impl Upkeep for Tables {
-    async fn ensure_partitions(&self, back: u32, ahead: u32) -> Result<u64, ScheduleError> {
+    async fn ensure_partitions(&self, back: u32, ahead: u32) -> Result<u32, ScheduleError> {
         assert_eq!((back, ahead), (2, 370));
         self.made.fetch_add(1, Ordering::Relaxed);
         Ok(1)
     }
 
-    async fn drop_drained_notices(&self) -> Result<u64, ScheduleError> {
+    async fn drop_drained_notices(&self) -> Result<u32, ScheduleError> {
         self.dropped.fetch_add(1, Ordering::Relaxed);
         Err(ScheduleError::Unavailable("away".into()))
     }

@@ -1,6 +1,6 @@
 //! What the keeper asks of the schedule beside `reap`: work on tables, not on payments.
 
-use crate::schedule::ScheduleError;
+use crate::schedule::{Postgres, ScheduleError};
 use chrono::NaiveDate;
 use std::future::Future;
 
@@ -9,11 +9,29 @@ use std::future::Future;
 pub trait Upkeep: Send + Sync + 'static {
     /// Makes the day partitions from `back` days before today to `ahead` days after it that are
     /// missing; answers how many it made.
-    fn ensure_partitions(&self, back: u32, ahead: u32) -> impl Future<Output = Result<u64, ScheduleError>> + Send;
+    fn ensure_partitions(
+        &self,
+        back: u32,
+        ahead: u32,
+    ) -> impl Future<Output = Result<u32, ScheduleError>> + Send;
 
     /// Drops outbox partitions in which every notice is published; answers how many.
-    fn drop_drained_notices(&self) -> impl Future<Output = Result<u64, ScheduleError>> + Send;
+    fn drop_drained_notices(&self) -> impl Future<Output = Result<u32, ScheduleError>> + Send;
 
     /// Moves the oldest open day as far on as no open row forbids; answers where it is.
     fn advance_oldest_open_day(&self) -> impl Future<Output = Result<NaiveDate, ScheduleError>> + Send;
+}
+
+impl Upkeep for Postgres {
+    async fn ensure_partitions(&self, back: u32, ahead: u32) -> Result<u32, ScheduleError> {
+        Self::ensure_partitions(self, back, ahead).await
+    }
+
+    async fn drop_drained_notices(&self) -> Result<u32, ScheduleError> {
+        Self::drop_drained_notices(self).await
+    }
+
+    async fn advance_oldest_open_day(&self) -> Result<NaiveDate, ScheduleError> {
+        Self::advance_oldest_open_day(self).await
+    }
 }

@@ -43,6 +43,12 @@ impl Shutdown {
         *self.0.borrow() || self.0.has_changed().is_err()
     }
 
+    /// The same word for code that waits on a plain channel: true, or a gone sender, means stop.
+    #[must_use]
+    pub fn receiver(&self) -> watch::Receiver<bool> {
+        self.0.clone()
+    }
+
     /// Returns once it has been asked; at once if it was before. Cancel-safe.
     pub async fn wait(&self) {
         // An error means that the trigger is gone, which asks too.

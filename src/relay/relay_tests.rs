@@ -8,12 +8,12 @@ use crate::domain::ids::{ClaimId, GatewayName, PaymentId};
 use crate::domain::lease::Mono;
 use crate::domain::notice::Notice;
 use crate::platform::clock::Clock;
+use crate::platform::shutdown::Shutdown;
 use crate::schedule::*;
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::BoxFuture;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
-use tokio::sync::watch;
 
 const TERMS: Terms = Terms {
     lead: Duration::from_secs(90),
@@ -130,12 +130,13 @@ impl Shards for Outbox {
         holder: &str,
         partitions: i32,
         _: usize,
+        _: Duration,
     ) -> Result<Vec<ShardLease>, ScheduleError> {
         let mut epoch = self.epoch.lock().unwrap();
         *epoch += 1;
         Ok(vec![ShardLease { residue: 0, partitions, holder: holder.into(), epoch: *epoch }])
     }
-    async fn renew_shards(&self, held: &[ShardLease]) -> Result<Vec<ShardLease>, ScheduleError> {
+    async fn renew_shards(&self, held: &[ShardLease], _: Duration) -> Result<Vec<ShardLease>, ScheduleError> {
         let epoch = *self.epoch.lock().unwrap();
         Ok(held.iter().filter(|lease| lease.epoch == epoch).cloned().collect())
     }
@@ -272,12 +273,12 @@ fn relay() -> Relay {
 
 /// Runs the rounds beside a test that watches and ends them.
 async fn beside<F: Future<Output = ()>>(outbox: &Outbox, topics: &Topics, watcher: F) {
-    let (stop, stopped) = watch::channel(false);
+    let (trigger, shutdown) = Shutdown::manual();
     let relay = relay();
-    let ran = run(&relay, outbox, topics, stopped);
+    let ran = run(&relay, outbox, topics, &shutdown);
     let (ran, ()) = futures_util::future::join(ran, async {
         watcher.await;
-        stop.send_replace(true);
+        trigger.stop();
     })
     .await;
     ran.unwrap();

@@ -11,11 +11,12 @@ use super::stage::Reach;
 use super::{PassFailed, Publisher, Shards, Terms, step};
 use crate::domain::lease::Mono;
 use crate::platform::clock::SharedClock;
+use crate::platform::shutdown::Shutdown;
 use crate::schedule::{Schedule, ScheduleError, ShardLease};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// How often a shard is looked at far ahead.
 const AHEAD_EVERY: Duration = Duration::from_secs(5);
@@ -68,7 +69,7 @@ impl Held {
     }
 }
 
-/// Runs until `stop` is true, then gives the shards back. Never drops a verb of the schedule half
+/// Runs until shutdown, then gives the shards back. Never drops a verb of the schedule half
 /// done: both loops end between their steps.
 ///
 /// # Errors
@@ -77,42 +78,32 @@ pub async fn run<S: Schedule + Shards, P: Publisher>(
     relay: &Relay,
     schedule: &S,
     publisher: &P,
-    stop: watch::Receiver<bool>,
+    shutdown: &Shutdown,
 ) -> Result<(), ScheduleError> {
     let held = Held::default();
     // A defect in one loop ends the other.
-    let (failed, has_failed) = watch::channel(false);
-    let ends = |stop: &watch::Receiver<bool>| *stop.borrow() || *has_failed.borrow();
+    let failed = AtomicBool::new(false);
+    let goes_on = || !shutdown.is_asked() && !failed.load(Ordering::Relaxed);
     let keeping = async {
-        let mut stop = stop.clone();
-        while !ends(&stop) {
-            if let Err(defect) = keep(relay, schedule, &held).await {
-                failed.send_replace(true);
-                return Err(defect);
-            }
-            rest(relay, &mut stop, relay.shard_lease / 3).await;
+        while goes_on() {
+            keep(relay, schedule, &held).await.inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
+            rest(relay, shutdown, relay.shard_lease / 3).await;
         }
         Ok(())
     };
     let passing = async {
-        let mut stop = stop.clone();
-        while !ends(&stop) {
-            match round(relay, schedule, publisher, &held).await {
-                Ok(pause) => rest(relay, &mut stop, pause).await,
-                Err(defect) => {
-                    failed.send_replace(true);
-                    return Err(defect);
-                }
-            }
+        while goes_on() {
+            let pause = round(relay, schedule, publisher, &held).await;
+            rest(relay, shutdown, pause.inspect_err(|_| failed.store(true, Ordering::Relaxed))?).await;
         }
         Ok(())
     };
     let (kept, passed) = futures_util::future::join(keeping, passing).await;
     let leases = held.leases();
-    if !leases.is_empty() {
-        if let Err(error) = schedule.release_shards(&leases).await {
-            tracing::warn!(%error, "shards not given back; they are free when their lease ends");
-        }
+    if !leases.is_empty()
+        && let Err(error) = schedule.release_shards(&leases).await
+    {
+        tracing::warn!(%error, "shards not given back; they are free when their lease ends");
     }
     kept.and(passed)
 }
@@ -121,22 +112,22 @@ pub async fn run<S: Schedule + Shards, P: Publisher>(
 async fn keep<S: Shards>(relay: &Relay, schedule: &S, held: &Held) -> Result<(), ScheduleError> {
     let asked_at = relay.clock.mono();
     let leases = held.leases();
-    let renewed = if leases.is_empty() { Ok(Vec::new()) } else { schedule.renew_shards(&leases).await };
-    match survive(renewed)? {
-        Some(still_ours) => {
-            let mut held = held.lock();
-            held.retain(|_, mine| still_ours.contains(&mine.lease));
-            held.values_mut().for_each(|mine| mine.renewed_at = asked_at);
-        }
-        None => {
-            let now = relay.clock.mono();
-            held.lock().retain(|_, mine| now.0.saturating_sub(mine.renewed_at.0) < relay.shard_lease);
-            return Ok(());
-        }
-    }
+    let renewed = if leases.is_empty() {
+        Ok(Vec::new())
+    } else {
+        schedule.renew_shards(&leases, relay.shard_lease).await
+    };
+    let Some(still_ours) = survive(renewed)? else {
+        let now = relay.clock.mono();
+        held.lock().retain(|_, mine| now.0.saturating_sub(mine.renewed_at.0) < relay.shard_lease);
+        return Ok(());
+    };
+    held.lock().retain(|_, mine| still_ours.contains(&mine.lease));
+    held.lock().values_mut().for_each(|mine| mine.renewed_at = asked_at);
     let missing = usize::try_from(relay.partitions).unwrap_or(0).saturating_sub(held.lock().len());
     if missing > 0 {
-        let acquired = schedule.acquire_shards(&relay.holder, relay.partitions, missing).await;
+        let acquired =
+            schedule.acquire_shards(&relay.holder, relay.partitions, missing, relay.shard_lease).await;
         for lease in survive(acquired)?.unwrap_or_default() {
             tracing::info!(residue = lease.residue, epoch = lease.epoch, "relay shard is ours");
             let mine = Mine { renewed_at: asked_at, next_at: asked_at, ahead_at: asked_at, lease };
@@ -202,14 +193,10 @@ async fn round<S: Schedule, P: Publisher>(
     Ok(next.unwrap_or(relay.terms.poll).min(relay.terms.poll))
 }
 
-async fn rest(relay: &Relay, stop: &mut watch::Receiver<bool>, pause: Duration) {
-    if *stop.borrow() {
-        return;
-    }
+async fn rest(relay: &Relay, shutdown: &Shutdown, pause: Duration) {
     tokio::select! {
         biased;
-        // A dropped sender can tell nobody to stop any more; its value stands.
-        _ = stop.changed() => {}
+        () = shutdown.wait() => {}
         () = relay.clock.sleep(pause) => {}
     }
 }

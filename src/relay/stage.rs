@@ -66,7 +66,9 @@ pub fn is_crowded(notices: &[StagedNotice], limit: u32) -> bool {
         && notices.iter().rev().take_while(|notice| minute(notice) == last).count() * 2 >= limit
 }
 
-/// How long to pause after a pass that published everything it found; nothing after a full one.
+/// How long to pause after a pass that published everything it found: not at all after a full one,
+/// or if it may have been full before the notices that lead nowhere were dropped from it (then
+/// `next` is not known).
 #[must_use]
 pub fn pause(
     found: usize,
@@ -75,7 +77,8 @@ pub fn pause(
     database_now: DateTime<Utc>,
     poll: Duration,
 ) -> Duration {
-    if found >= usize::try_from(limit).unwrap_or(usize::MAX) {
+    let is_full = found >= usize::try_from(limit).unwrap_or(usize::MAX);
+    if is_full || (found > 0 && next.is_none()) {
         return Duration::ZERO;
     }
     let until = next.map_or(TimeDelta::MAX, |next| next - database_now);
@@ -171,7 +174,8 @@ mod tests {
         let poll = Duration::from_millis(500);
         let after = |found, next| pause(found, 10, next, now, poll);
         assert_eq!(after(10, None), Duration::ZERO);
-        assert_eq!(after(9, None), poll);
+        assert_eq!(after(9, None), Duration::ZERO, "one was dropped from a full one, perhaps");
+        assert_eq!(after(0, None), poll);
         assert_eq!(after(0, Some(now + TimeDelta::milliseconds(120))), Duration::from_millis(120));
         assert_eq!(after(0, Some(now + TimeDelta::hours(1))), poll);
         assert_eq!(after(0, Some(now - TimeDelta::hours(1))), SHORTEST);

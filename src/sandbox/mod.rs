@@ -110,7 +110,7 @@ impl Sandbox {
             book: Mutex::new(book),
             ledger,
             clock,
-            bearer: format!("Bearer {}", settings.secret),
+            bearer: format!("Bearer {}", &*settings.secret),
             latency: settings.latency,
             stopping,
         };

@@ -16,9 +16,7 @@ pub use rows::AttemptRow;
 use super::port::{
     ClaimTerms, Reaped, Schedule, ScheduleError, SettleFailed, ShardLease, Staged, StagedNotice,
 };
-use super::proof::{
-    Answered, BadNoticeKept, ClaimAnswer, Claimed, Deferred, Refused, Settled,
-};
+use super::proof::{Answered, BadNoticeKept, ClaimAnswer, Claimed, Deferred, Refused, Settled};
 use crate::domain::decision::Decision;
 use crate::domain::guard::{self, CancelGuard, ClaimGuard, Lineage};
 use crate::domain::history::HistoryRow;
@@ -63,6 +61,8 @@ pub enum Fault {
     ErrorBefore,
     /// It happens and its answer is lost.
     PerformedThenLost,
+    /// COMMIT was sent, did not happen, and nobody was told.
+    NeverArrived,
     /// It happens after so long.
     Slow(Duration),
     /// It is refused as a defect; nothing happened.
@@ -131,7 +131,9 @@ impl Memory {
     /// The next calls of `verb` meet these, in order; all others meet nothing.
     pub fn inject_next(&self, verb: Verb, next: impl IntoIterator<Item = Fault>) {
         let mut next: std::collections::VecDeque<Fault> = next.into_iter().collect();
-        self.inject(move |asked| if asked == verb { next.pop_front().unwrap_or(Fault::None) } else { Fault::None });
+        self.inject(
+            move |asked| if asked == verb { next.pop_front().unwrap_or(Fault::None) } else { Fault::None },
+        );
     }
 
     /// Adds a payment as intake would: PENDING, with its first history row and its due notice.
@@ -219,10 +221,15 @@ impl Memory {
     }
 
     /// Performs one transaction under the fault of the moment.
-    async fn transact<T>(&self, verb: Verb, work: impl FnOnce(&mut State, DateTime<Utc>) -> T) -> Result<T, ScheduleError> {
+    async fn transact<T>(
+        &self,
+        verb: Verb,
+        work: impl FnOnce(&mut State, DateTime<Utc>) -> T,
+    ) -> Result<T, ScheduleError> {
         let fault = (self.faults.lock().unwrap())(verb);
         match fault {
             Fault::ErrorBefore => return Err(unavailable()),
+            Fault::NeverArrived => return Err(lost()),
             Fault::Defect => return Err(ScheduleError::Defect("injected: defect".into())),
             Fault::Slow(length) => self.clock.sleep(length).await,
             Fault::None | Fault::PerformedThenLost => {}
@@ -288,7 +295,8 @@ impl Schedule for Memory {
         let _one_shard_here = shard;
         self.transact(Verb::Stage, |state, now| {
             let horizon = now + lead;
-            let mut open: Vec<(usize, &Outgoing)> = state.outbox.iter().enumerate().filter(|(_, o)| !o.marked).collect();
+            let mut open: Vec<(usize, &Outgoing)> =
+                state.outbox.iter().enumerate().filter(|(_, o)| !o.marked).collect();
             open.sort_by_key(|(number, o)| (o.notice.not_before, *number));
             let next_due = open.iter().map(|(_, o)| o.notice.not_before).find(|at| *at > horizon);
             let due = open.into_iter().filter(|(_, o)| o.notice.not_before <= horizon).take(limit);
@@ -391,7 +399,8 @@ impl Schedule for Memory {
             let mut reaped = Reaped::default();
             let State { rows, lineage, .. } = state;
             let mut again = Vec::new();
-            let expired = rows.values_mut().filter(|row| guard::reap(&row.payment, row.holding(), margin, now));
+            let expired =
+                rows.values_mut().filter(|row| guard::reap(&row.payment, row.holding(), margin, now));
             for row in expired.take(limit) {
                 row.expire(now);
                 again.push(row.payment.clone());

@@ -10,9 +10,10 @@
 use super::clock_guard::Sample;
 use super::patience::Patience;
 use super::place::Record;
+use super::progress::ClaimedBy;
 use super::seat::Permit;
 use super::step::Step;
-use crate::domain::ids::ClaimId;
+use crate::domain::ids::{ClaimId, PaymentId};
 use crate::domain::notice::Notice;
 use crate::schedule::{ClaimAnswer, ClaimTerms, Claimed, Schedule, ScheduleError};
 use chrono::{DateTime, Utc};
@@ -45,10 +46,11 @@ impl<S: Schedule> Step<S> {
         match self.schedule.claim(terms, &notices, &claim_ids).await {
             Ok(answers) => {
                 let claims = answers.iter().filter_map(|answer| match answer {
-                    ClaimAnswer::Claimed(claimed) => Some(claimed.claimed_at()),
+                    ClaimAnswer::Claimed(claimed) => Some(claimed.as_ref()),
                     ClaimAnswer::Early { .. } | ClaimAnswer::Refused(_) => None,
                 });
-                self.won(before, claims);
+                self.progress.claimed(claims.clone(), ClaimedBy::Notice);
+                self.sample(before, claims);
                 self.pair(records, answers.into_iter().map(Some))
             }
             Err(ScheduleError::CommitUnknown(error)) => {
@@ -58,7 +60,10 @@ impl<S: Schedule> Step<S> {
                 let mut ours = self.recover(terms, &asked).await;
                 // What is not among them is not ours, and is presented again to learn why.
                 let answers = claim_ids.iter().map(|claim_id| ours.remove(claim_id));
-                self.pair(records, answers.map(|claimed| claimed.map(|it| ClaimAnswer::Claimed(Box::new(it)))))
+                self.pair(
+                    records,
+                    answers.map(|claimed| claimed.map(|it| ClaimAnswer::Claimed(Box::new(it)))),
+                )
             }
             Err(error @ (ScheduleError::Unavailable(_) | ScheduleError::Defect(_))) => {
                 tracing::warn!(%error, notices = notices.len(), "nothing was claimed");
@@ -69,12 +74,18 @@ impl<S: Schedule> Step<S> {
 
     /// At most `limit` overdue rows. If the answer to its COMMIT was lost, nobody here knows what it
     /// won: nothing is sent, and the reaper has those payments asked about.
-    pub(super) async fn claim_late(&self, terms: &ClaimTerms, late_by: Duration, limit: usize) -> Vec<Claimed> {
+    pub(super) async fn claim_late(
+        &self,
+        terms: &ClaimTerms,
+        late_by: Duration,
+        limit: usize,
+    ) -> Vec<Claimed> {
         let claim_ids: Vec<_> = (0..limit).map(|_| self.dice.claim_id()).collect();
         let before = self.clock.wall();
         match self.schedule.claim_late(terms, late_by, &claim_ids).await {
             Ok(ours) => {
-                self.won(before, ours.iter().map(Claimed::claimed_at));
+                self.progress.claimed(ours.iter(), ClaimedBy::LateScan);
+                self.sample(before, ours.iter());
                 ours
             }
             Err(error) => {
@@ -88,13 +99,13 @@ impl<S: Schedule> Step<S> {
     async fn recover(
         &self,
         terms: &ClaimTerms,
-        asked: &[(crate::domain::ids::PaymentId, ClaimId)],
+        asked: &[(PaymentId, ClaimId)],
     ) -> BTreeMap<ClaimId, Claimed> {
         let mut patience = Patience::until(terms.asked_at, terms.lease.length);
         loop {
             match self.schedule.recover(terms, asked).await {
                 Ok(ours) => {
-                    self.progress.claimed(ours.len());
+                    self.progress.claimed(ours.iter(), ClaimedBy::Notice);
                     return ours.into_iter().map(|claimed| (claimed.claim_id(), claimed)).collect();
                 }
                 Err(error) => {
@@ -117,13 +128,11 @@ impl<S: Schedule> Step<S> {
         paired
     }
 
-    /// Counts claims; the newest one's instant tells how far the clocks are apart (rule R9). Not
-    /// done for recovered claims, whose instant lies before the question.
-    fn won(&self, before: DateTime<Utc>, claimed_at: impl Iterator<Item = DateTime<Utc>>) {
+    /// The newest claim's instant tells how far the clocks are apart (rule R9). Not asked of
+    /// recovered claims, whose instant lies before the question.
+    fn sample<'a>(&self, before: DateTime<Utc>, claims: impl Iterator<Item = &'a Claimed>) {
         let after = self.clock.wall();
-        let (count, newest) = claimed_at.fold((0, None), |(count, newest), at| (count + 1, newest.max(Some(at))));
-        if let Some(database) = newest {
-            self.progress.claimed(count);
+        if let Some(database) = claims.map(Claimed::claimed_at).max() {
             self.clocks.observe(Sample { before, database, after }, &self.brake);
         }
     }

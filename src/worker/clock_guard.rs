@@ -11,6 +11,7 @@
 //! and `after` bounds the offset from both sides, and only the part outside the bounds is a fault.
 
 use super::brake::{Brake, ClocksApart};
+use crate::platform::metrics;
 use chrono::{DateTime, TimeDelta, Utc};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -40,7 +41,10 @@ impl ClockGuard {
     #[must_use]
     pub fn new(tolerance: Duration) -> Self {
         // A tolerance beyond chrono's range tolerates everything.
-        Self { tolerance: TimeDelta::from_std(tolerance).unwrap_or(TimeDelta::MAX), offset: TimeDelta::zero() }
+        Self {
+            tolerance: TimeDelta::from_std(tolerance).unwrap_or(TimeDelta::MAX),
+            offset: TimeDelta::zero(),
+        }
     }
 
     /// Takes a sample in and judges.
@@ -96,9 +100,12 @@ impl Clocks {
         let apart = guard.observe(sample);
         brake.set_clocks_apart(apart);
         let offset_ms = guard.offset().num_milliseconds();
+        metrics::CLOCK_OFFSET.set(f64::from(i32::try_from(offset_ms).unwrap_or(i32::MAX)) / 1e3, []);
+        if apart == ClocksApart::Yes {
+            metrics::CLOCKS_APART.add(1, []);
+        }
         match (before, apart) {
             (ClocksApart::No, ClocksApart::Yes) => {
-                metrics::counter!("punctual_clocks_apart_total").increment(1);
                 tracing::error!(offset_ms, "host and database clock are too far apart: claiming stops");
             }
             (ClocksApart::Yes, ClocksApart::No) => {

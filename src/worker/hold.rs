@@ -162,7 +162,8 @@ impl<P> Hold<P> {
         for (name, waiting) in &self.gateways {
             // `ready_at` is never before the place's instant, so nothing beyond `ripe` qualifies.
             let overdue = waiting.range(..=(ripe, u64::MAX));
-            found.extend(overdue.filter(|(_, w)| w.ready_at <= ripe).map(|(place, _)| (name.clone(), *place)));
+            found
+                .extend(overdue.filter(|(_, w)| w.ready_at <= ripe).map(|(place, _)| (name.clone(), *place)));
         }
         found.sort_by_key(|(_, place)| *place);
         found.truncate(limit);

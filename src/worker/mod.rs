@@ -30,6 +30,10 @@ pub mod step;
 mod store;
 mod stuck;
 #[cfg(test)]
+mod fault_tests;
+#[cfg(test)]
+mod run_tests;
+#[cfg(test)]
 mod step_tests;
 
 pub use brake::{Brake, ClocksApart};
@@ -42,4 +46,4 @@ pub use run::{Condition, Drained, Ended, Worker};
 pub use seat::{Permit, Seat};
 pub use start::Parts;
 pub use step::Step;
-pub use store::Store;
+pub use store::{PostgresStore, Store};

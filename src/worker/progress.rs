@@ -4,8 +4,9 @@
 //! compares [`Progress::finished`] over time to notice a worker that has work and finishes none.
 //! Nothing depends on them for safety; if this dies here, counts start at zero.
 
-use crate::domain::state::Status;
-use crate::schedule::{RefusedBecause, SettledAs};
+use crate::domain::state::{Cause, Status};
+use crate::platform::metrics;
+use crate::schedule::{Claimed, Early, RefusedBecause, SettledAs};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counts since start.
@@ -50,35 +51,67 @@ impl Progress {
         self.settled() + self.refused.load(Ordering::Relaxed) + self.deferred.load(Ordering::Relaxed)
     }
 
-    pub(super) fn claimed(&self, count: usize) {
-        let count = u64::try_from(count).unwrap_or(u64::MAX);
-        self.claimed.fetch_add(count, Ordering::Relaxed);
-        metrics::counter!("punctual_claims_total").increment(count);
+    /// Claims won. A recovered one counts like any other: it was won by the claim that was lost.
+    pub(super) fn claimed<'a>(&self, claims: impl Iterator<Item = &'a Claimed>, by: ClaimedBy) {
+        for claimed in claims {
+            self.claimed.fetch_add(1, Ordering::Relaxed);
+            let late = claimed.claimed_at() - claimed.payment().next_attempt_at;
+            metrics::PAYMENT_LATENESS.record(late.to_std().unwrap_or_default(), []);
+            metrics::CLAIMS.add(
+                1,
+                [match by {
+                    ClaimedBy::Notice => "claimed",
+                    ClaimedBy::LateScan => "claimed_late",
+                }],
+            );
+        }
+    }
+
+    pub(super) fn early_one(&self, why: Early) {
+        let why = match why {
+            Early::NotDue => "not_due",
+            Early::Contended => "contended",
+            Early::Quarantined => "quarantined",
+        };
+        metrics::CLAIMS.add(1, [why]);
     }
 
     pub(super) fn refused_one(&self, why: RefusedBecause) {
         self.refused.fetch_add(1, Ordering::Relaxed);
-        metrics::counter!("punctual_claims_refused_total", "why" => refusal(why)).increment(1);
+        metrics::CLAIMS.add(1, [refusal(why)]);
     }
 
     pub(super) fn settled_one(&self, result: SettledAs) {
-        let (count, to) = match result {
-            SettledAs::Written(status) => (&self.written, status.as_str()),
-            SettledAs::Fenced => (&self.fenced, "FENCED"),
-        };
-        count.fetch_add(1, Ordering::Relaxed);
-        metrics::counter!("punctual_settled_total", "to" => to).increment(1);
+        match result {
+            SettledAs::Written(to) => {
+                self.written.fetch_add(1, Ordering::Relaxed);
+                metrics::PAYMENT_TRANSITIONS.add(1, [to.as_str(), Cause::Settled.as_str()]);
+            }
+            SettledAs::Fenced => {
+                self.fenced.fetch_add(1, Ordering::Relaxed);
+                metrics::FENCED_WRITES.add(1, []);
+            }
+        }
     }
 
     pub(super) fn deferred_one(&self) {
         self.deferred.fetch_add(1, Ordering::Relaxed);
-        metrics::counter!("punctual_notices_deferred_total").increment(1);
+        metrics::NOTICES_DEFERRED.add(1, []);
     }
 
     pub(super) fn abandoned_one(&self) {
         self.abandoned.fetch_add(1, Ordering::Relaxed);
-        metrics::counter!("punctual_settles_abandoned_total").increment(1);
+        metrics::SETTLES_ABANDONED.add(1, []);
     }
+}
+
+/// What led to a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ClaimedBy {
+    /// A notice from Kafka.
+    Notice,
+    /// The late scan.
+    LateScan,
 }
 
 fn refusal(why: RefusedBecause) -> &'static str {

@@ -40,6 +40,7 @@ impl<S: Schedule> Step<S> {
 
     /// Not yet, by the database's word: waits for it, never dropped.
     pub(super) fn early(&self, record: Record, until: DateTime<Utc>, why: Early) {
+        self.progress.early_one(why);
         let least_ms = match why {
             Early::NotDue | Early::Contended => SHORTEST_WAIT_MS,
             Early::Quarantined => QUARANTINED_MS,

@@ -17,14 +17,14 @@ use super::hold::{Held, Hold};
 use super::place::{Place, Record};
 use super::progress::Progress;
 use super::seat::Permit;
-use super::step::Step;
+use super::step::{Late, Step};
 use super::store::Store;
 use super::stuck::{Stuck, Work};
 use crate::bucket::{Left, Ring, RingEvent, Taken};
 use crate::domain::ids::GatewayName;
 use crate::domain::lease::Mono;
 use crate::platform::clock::SharedClock;
-use crate::platform::config;
+use crate::platform::{config, metrics};
 use crate::schedule::Schedule;
 use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
@@ -100,7 +100,7 @@ impl<S> Lane<S> {
 /// What a task of the worker came back with.
 pub(super) enum Done {
     Step,
-    LateScan(GatewayName),
+    LateScan(GatewayName, Late),
     Sampled(Option<Sample>),
     Joined(Box<Result<Ring, String>>),
     Left(Left),
@@ -137,8 +137,9 @@ impl<S: Schedule> Worker<S> {
             if self.woke_too_late() {
                 return Ended::Frozen(self.drain().await);
             }
-            self.tick();
+            // Notices first: the late scan takes the slots that they leave.
             self.dispatch();
+            self.tick();
             let pause = self.pause();
             let room = if self.hold.has_room() { Room::Yes } else { Room::No };
             tokio::select! {
@@ -164,6 +165,7 @@ impl<S: Schedule> Worker<S> {
         self.beat_at = now;
         let is_late = gap > LONGEST_PAUSE + self.settings.lease / 2;
         if is_late {
+            metrics::HEARTBEATS_LATE.add(1, []);
             tracing::error!(gap_ms = gap.as_millis(), "this process did not run for too long; it stops");
         }
         is_late
@@ -174,14 +176,16 @@ impl<S: Schedule> Worker<S> {
         let now = self.clocks.due_now(self.clock.wall());
         loop {
             let Self { hold, lanes, brake, settings, .. } = self;
-            let Some((gateway, records)) = hold.pop_due(now, |name| takes(lanes, brake, settings, name)) else {
+            let Some((gateway, records)) = hold.pop_due(now, |name| takes(lanes, brake, settings, name))
+            else {
                 return;
             };
             // `takes` is 0 for a gateway without a lane.
             let Some(lane) = lanes.get(&gateway) else { return };
             let permits = lane.take(records.len());
             // What was revoked since the hold was swept is another worker's.
-            let ours = records.into_iter().filter(|held| held.position.as_ref().is_none_or(Place::is_current));
+            let ours =
+                records.into_iter().filter(|held| held.position.as_ref().is_none_or(Place::is_current));
             let batch: Vec<_> = ours.zip(permits).collect();
             if batch.is_empty() {
                 continue;
@@ -211,10 +215,11 @@ impl<S: Schedule> Worker<S> {
             return;
         }
         self.tick_at = Mono(now.0 + self.settings.late_poll.min(LONGEST_PAUSE));
+        // Before the scan takes the free slots that this looks at.
+        self.watch_progress(now);
         self.scan_late();
         self.defer();
         self.sample(now);
-        self.watch_progress(now);
         self.join_if_away(now);
         let condition = Condition {
             kafka_is_up: self.bus.is_up(),
@@ -222,8 +227,10 @@ impl<S: Schedule> Worker<S> {
             clocks_apart: self.brake.is_clocks_apart(),
             is_draining: self.brake.is_draining(),
         };
-        self.condition.send_if_modified(|told| std::mem::replace(told, condition.clone()) != condition);
-        metrics::gauge!("punctual_notices_held").set(u32::try_from(self.hold.len()).unwrap_or(u32::MAX));
+        let next = condition.clone();
+        self.condition.send_if_modified(|told| std::mem::replace(told, next.clone()) != next);
+        metrics::KAFKA_UP.set(f64::from(u8::from(condition.kafka_is_up)), []);
+        metrics::NOTICES_HELD.set(f64::from(u32::try_from(self.hold.len()).unwrap_or(u32::MAX)), []);
     }
 
     /// Rows that Kafka did not bring in time, with slots that no notice wants.
@@ -231,19 +238,19 @@ impl<S: Schedule> Worker<S> {
         if self.brake.thrown().is_some() {
             return;
         }
-        let late_by = if self.bus.is_up() { self.settings.late_by } else { Duration::ZERO };
+        let kafka_is_up = self.bus.is_up();
+        let late_by = if kafka_is_up { self.settings.late_by } else { Duration::ZERO };
         for (name, lane) in &mut self.lanes {
-            let spare = lane.slots.available_permits().min(self.settings.claim_batch);
+            let free = lane.slots.available_permits();
+            // Half is left to notices that become due while the scan is asked.
+            let spare = if kafka_is_up { free.div_ceil(2) } else { free }.min(self.settings.claim_batch);
             if lane.scans || spare == 0 {
                 continue;
             }
             lane.scans = true;
             let (step, permits, name) = (Arc::clone(&lane.step), lane.take(spare), name.clone());
             self.steps += 1;
-            self.tasks.spawn(async move {
-                step.present_late(late_by, permits).await;
-                Done::LateScan(name)
-            });
+            self.tasks.spawn(async move { Done::LateScan(name, step.find_late(late_by, permits).await) });
         }
     }
 
@@ -319,14 +326,18 @@ impl<S: Schedule> Worker<S> {
             FromBus::Record(taken) => {
                 self.taken(taken);
                 for _ in 1..TAKE_AT_ONCE {
-                    let Some(taken) = self.hold.has_room().then(|| self.bus.record_here()).flatten() else { return };
+                    let Some(taken) = self.hold.has_room().then(|| self.bus.record_here()).flatten() else {
+                        return;
+                    };
                     self.taken(taken);
                 }
             }
             FromBus::Event(RingEvent::Assigned(count)) => {
+                metrics::KAFKA_REBALANCES.add(1, ["assigned"]);
                 tracing::info!(partitions = count, "partitions assigned");
             }
             FromBus::Event(RingEvent::Revoked(count)) => {
+                metrics::KAFKA_REBALANCES.add(1, ["revoked"]);
                 let dropped = self.hold.drop_revoked(|place| !place.is_current());
                 tracing::info!(partitions = count, dropped, "partitions revoked");
             }
@@ -346,6 +357,7 @@ impl<S: Schedule> Worker<S> {
 
     fn taken(&mut self, taken: Taken) {
         let Bus::Joined(ring) = &self.bus else { return };
+        metrics::NOTICES_TAKEN.add(1, []);
         let place = Place::new(taken.position, ring.offsets());
         match taken.record {
             Ok(read) => {
@@ -357,10 +369,11 @@ impl<S: Schedule> Worker<S> {
             }
             Err(bad) => {
                 tracing::error!(at = ?taken.position, reason = %bad.reason, "a record that cannot be read");
-                metrics::counter!("punctual_bad_notices_total").increment(1);
+                metrics::NOTICES_BAD.add(1, []);
                 let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
                 self.tasks.spawn(async move {
-                    let proof = super::store::keep(store.as_ref(), clock.as_ref(), taken.position, &bad).await;
+                    let proof =
+                        super::store::keep(store.as_ref(), clock.as_ref(), taken.position, &bad).await;
                     place.complete(proof);
                     Done::Kept
                 });
@@ -372,10 +385,15 @@ impl<S: Schedule> Worker<S> {
     pub(super) fn finished(&mut self, done: Result<Done, JoinError>) -> Result<(), JoinError> {
         match done {
             Ok(Done::Step) => self.steps -= 1,
-            Ok(Done::LateScan(name)) => {
-                self.steps -= 1;
+            Ok(Done::LateScan(name, late)) => {
+                // Still one of the steps: what was claimed must be sent or given back, drain or not.
                 if let Some(lane) = self.lanes.get_mut(&name) {
                     lane.scans = false;
+                    let step = Arc::clone(&lane.step);
+                    self.tasks.spawn(async move {
+                        step.carry_out_late(late).await;
+                        Done::Step
+                    });
                 }
             }
             Ok(Done::Sampled(Some(sample))) => self.clocks.observe(sample, &self.brake),

@@ -71,6 +71,13 @@ pub struct Step<S> {
     pub again: UnboundedSender<(Record, DateTime<Utc>)>,
 }
 
+/// Claims of one late scan, not sent yet.
+#[derive(Debug)]
+pub struct Late {
+    terms: ClaimTerms,
+    seated: Vec<(Seat, Claimed)>,
+}
+
 /// What one claim came to.
 type Outcome = (Answered, Decision);
 
@@ -91,11 +98,23 @@ impl<S: Schedule> Step<S> {
 
     /// At most `permits.len()` rows that Kafka did not bring in time: the same story without notices.
     pub async fn present_late(&self, late_by: Duration, permits: Vec<Permit>) {
+        let overdue = self.find_late(late_by, permits).await;
+        self.carry_out_late(overdue).await;
+    }
+
+    /// Claims them; to be carried out at once. Apart from that, so that the next scan need not wait
+    /// for this one's slowest call.
+    pub async fn find_late(&self, late_by: Duration, permits: Vec<Permit>) -> Late {
         let terms = self.terms();
         let ours = self.claim_late(&terms, late_by, permits.len()).await;
         // Slots beyond the claims are given back here, by the end of the zip.
-        let seated = permits.into_iter().map(|permit| Seat { record: None, permit }).zip(ours).collect();
-        self.carry_out(&terms, seated).await;
+        let seats = permits.into_iter().map(|permit| Seat { record: None, permit });
+        Late { seated: seats.zip(ours).collect(), terms }
+    }
+
+    /// The second half of the late scan.
+    pub async fn carry_out_late(&self, late: Late) {
+        self.carry_out(&late.terms, late.seated).await;
     }
 
     /// All claims of a batch at once; outcomes are settled while other calls still run.

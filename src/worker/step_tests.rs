@@ -46,21 +46,6 @@ impl World {
         let next = self.memory.payment(id).unwrap().next_attempt_at;
         self.time.jump((next - self.now()).to_std().unwrap_or_default());
     }
-
-    /// What must hold after every test: at most one charge, histories verify, evidence for offsets.
-    fn check(&mut self) {
-        self.memory.verify_histories();
-        self.check_evidence();
-        for payment in self.memory.payments() {
-            let charges = self.gateway.charges(payment.id);
-            assert!(charges <= 1, "{} was charged {charges} times", payment.id);
-            match payment.status {
-                Status::Completed => assert_eq!(charges, 1, "{payment:?}"),
-                Status::Failed | Status::Cancelled | Status::Pending => assert_eq!(charges, 0, "{payment:?}"),
-                Status::Processing | Status::Unknown | Status::Parked | Status::Refunded => {}
-            }
-        }
-    }
 }
 
 #[test]
@@ -203,16 +188,17 @@ fn a_claim_whose_commit_answer_was_lost_is_recovered_and_charged_once() {
 }
 
 #[test]
-fn a_claim_that_did_not_happen_although_its_answer_was_lost_is_presented_again() {
-    let (mut world, mut hand, id) = one();
-    // Lost, and another database answers the recovery with nothing.
-    world.memory.inject_next(Verb::Claim, [Fault::ErrorBefore]);
-    let again = world.round(&mut hand);
-    assert_eq!((again.len(), world.open(), world.committed()), (1, 1, 0));
-    assert_eq!(world.status(id), Status::Pending);
-    world.present(&hand, again.into_iter().map(|(record, _)| record).collect());
-    assert_eq!((world.status(id), world.open()), (Status::Completed, 0));
-    world.check();
+fn a_claim_that_did_not_happen_is_presented_again_whether_that_was_known_or_not() {
+    for fault in [Fault::ErrorBefore, Fault::NeverArrived] {
+        let (mut world, mut hand, id) = one();
+        world.memory.inject_next(Verb::Claim, [fault]);
+        let again = world.round(&mut hand);
+        assert_eq!((again.len(), world.open(), world.committed()), (1, 1, 0));
+        assert_eq!(world.status(id), Status::Pending);
+        world.present(&hand, again.into_iter().map(|(record, _)| record).collect());
+        assert_eq!((world.status(id), world.open()), (Status::Completed, 0));
+        world.check();
+    }
 }
 
 #[test]
@@ -235,7 +221,9 @@ fn a_claim_recovered_too_late_to_send_is_given_back() {
 #[test]
 fn a_settle_whose_commit_answer_was_lost_is_repeated_and_written_once() {
     let (mut world, mut hand, id) = one();
-    world.memory.inject_next(Verb::Settle, [Fault::ErrorBefore, Fault::PerformedThenLost, Fault::ErrorBefore]);
+    world
+        .memory
+        .inject_next(Verb::Settle, [Fault::ErrorBefore, Fault::PerformedThenLost, Fault::ErrorBefore]);
     assert!(world.round(&mut hand).is_empty());
     assert_eq!((world.status(id), world.open()), (Status::Completed, 0));
     assert_eq!(world.memory.history(id).len(), 3, "created, claimed, settled");

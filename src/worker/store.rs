@@ -4,9 +4,9 @@
 //! be tried: the watermark of its partition waits for it, the records behind it do not. If this dies
 //! here, the record is read again.
 
-use crate::bucket::{BadNotice, Position};
+use crate::bucket::{BadNotice, Names, Position};
 use crate::platform::clock::Clock;
-use crate::schedule::{BadNoticeKept, ScheduleError};
+use crate::schedule::{BadNoticeKept, BadRecord, Postgres, ScheduleError};
 use chrono::{DateTime, Utc};
 use futures_util::future::BoxFuture;
 use std::time::Duration;
@@ -27,7 +27,12 @@ pub trait Store: Send + Sync + 'static {
 }
 
 /// Keeps it, with pauses, until that is durable.
-pub(super) async fn keep(store: &dyn Store, clock: &dyn Clock, at: Position, bad: &BadNotice) -> BadNoticeKept {
+pub(super) async fn keep(
+    store: &dyn Store,
+    clock: &dyn Clock,
+    at: Position,
+    bad: &BadNotice,
+) -> BadNoticeKept {
     let mut pause = Duration::from_millis(500);
     loop {
         match store.keep_bad_notice(at, bad).await {
@@ -38,5 +43,36 @@ pub(super) async fn keep(store: &dyn Store, clock: &dyn Clock, at: Position, bad
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
         }
+    }
+}
+
+/// The database of the schedule as the loop's store; topics are named by `names`.
+#[derive(Debug, Clone)]
+pub struct PostgresStore {
+    /// The truth.
+    pub schedule: Postgres,
+    /// Of the ring that the records come from.
+    pub names: Names,
+}
+
+impl Store for PostgresStore {
+    fn database_now(&self) -> BoxFuture<'_, Result<DateTime<Utc>, ScheduleError>> {
+        Box::pin(self.schedule.database_now())
+    }
+
+    fn keep_bad_notice<'a>(
+        &'a self,
+        at: Position,
+        bad: &'a BadNotice,
+    ) -> BoxFuture<'a, Result<BadNoticeKept, ScheduleError>> {
+        let record = BadRecord {
+            topic: self.names.topic(at.channel()),
+            partition: at.partition(),
+            offset: at.offset(),
+            reason: bad.reason.to_string(),
+            key: bad.key.clone(),
+            payload: bad.value.clone(),
+        };
+        Box::pin(self.schedule.keep_bad_notice(record))
     }
 }

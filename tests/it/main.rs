@@ -9,9 +9,11 @@ mod support;
 
 mod broker;
 mod dev;
+mod flow;
 #[cfg(feature = "faults")]
 mod gateway;
 mod intake;
 mod postgres;
 mod proxy;
+mod ring;
 mod stand_in;

@@ -6,3 +6,5 @@
 mod ids;
 mod readme;
 mod tidy;
+mod one_charge;
+mod world;

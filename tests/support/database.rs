@@ -24,7 +24,14 @@ pub struct TestDatabase {
 }
 
 /// Brings a new database to the current schema. The one place that knows how.
-async fn prepare_template(_url: &str) {}
+async fn prepare_template(url: &str) {
+    let config = punctual::platform::config::Database {
+        url: url.into(),
+        partition_days_ahead: 10,
+        ..Default::default()
+    };
+    punctual::schedule::migrate(&config).await.expect("the migrations run");
+}
 
 /// A connection to the database for administration.
 pub async fn admin() -> PgConnection {

@@ -52,7 +52,8 @@ impl Role {
         self.signal("-TERM");
         let child = &mut self.child;
         eventually("the process ends after SIGTERM", within, || {
-            let code = child.try_wait().expect("a child can be asked").map(|status| status.code().unwrap_or(-1));
+            let code =
+                child.try_wait().expect("a child can be asked").map(|status| status.code().unwrap_or(-1));
             async move { code }
         })
         .await
@@ -175,7 +176,8 @@ impl Installation {
         self.spawn(role, name, settings);
         let url = format!("{}/livez", self.url(name));
         let http = self.http.clone();
-        let waited = eventually(&format!("{name} is alive"), Duration::from_secs(30), || {
+        let what = format!("{name} is alive");
+        let waited = eventually(&what, Duration::from_secs(30), || {
             let alive = http.get(&url).send();
             async move { alive.await.is_ok_and(|answer| answer.status().is_success()).then_some(()) }
         });
@@ -193,7 +195,10 @@ impl Installation {
         let log = self.folder.path().join(format!("{name}.log"));
         let file = std::fs::OpenOptions::new().create(true).append(true).open(&log).expect("a log file");
         let mut command = self.command(&[role]);
-        command.env(variable(listen), &address).env(variable("worker.slot"), name).env(variable("relay.name"), name);
+        command
+            .env(variable(listen), &address)
+            .env(variable("worker.slot"), name)
+            .env(variable("relay.name"), name);
         for (setting, value) in settings {
             command.env(variable(setting), value);
         }

@@ -7,6 +7,7 @@
 
 pub mod api;
 pub mod database;
+pub mod installation;
 pub mod proxy;
 pub mod ring;
 pub mod services;

@@ -125,7 +125,8 @@ impl fmt::Debug for Ring {
 
 impl Ring {
     /// Joins the group under the stable name `slot`, with room for `buffer` records that nobody has
-    /// taken yet. Returns at once; brokers are met in the background.
+    /// taken yet: some thousands, since each pause costs what was fetched ahead and up to a tenth of a
+    /// second. Returns at once; brokers are met in the background.
     ///
     /// # Errors
     /// [`BadSettings`]; an absent broker is not one of them.

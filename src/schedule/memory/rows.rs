@@ -89,7 +89,8 @@ impl Row {
     pub(super) fn claim(&mut self, terms: &ClaimTerms, claim_id: ClaimId, now: DateTime<Utc>) -> Claimed {
         assert!(now >= self.payment.due_at, "claimed before due");
         assert!(!self.attempts.iter().any(|a| a.claim_id == claim_id), "a claim id was used twice");
-        let key_age = self.payment.epoch_first_sent_at.map(|first| (now - first).to_std().unwrap_or_default());
+        let key_age =
+            self.payment.epoch_first_sent_at.map(|first| (now - first).to_std().unwrap_or_default());
         let was = effect::apply_claim(&mut self.payment, &terms.account, terms.renderer, now).unwrap();
         let holding = Holding { claim_id, lease_until: now + terms.lease.length };
         self.held = Some(Held { holding, key_age, claimed_at: now, was });
@@ -145,13 +146,20 @@ impl Row {
         }
     }
 
-    fn write(&mut self, place: usize, answer: &Answer, decision: &Decision, now: DateTime<Utc>) -> (SettledAs, Outcome) {
+    fn write(
+        &mut self,
+        place: usize,
+        answer: &Answer,
+        decision: &Decision,
+        now: DateTime<Utc>,
+    ) -> (SettledAs, Outcome) {
         let attempt = &mut self.attempts[place];
         attempt.answer = Some(answer.clone());
         attempt.entered = Some(decision.to);
         let (was, worker) = (attempt.was, attempt.worker.clone());
         let (verdict, request_hash) = (&answer.verdict, answer.request_hash);
-        effect::apply_settle(&mut self.payment, &Settling { decision, was, verdict, request_hash }, now).unwrap();
+        effect::apply_settle(&mut self.payment, &Settling { decision, was, verdict, request_hash }, now)
+            .unwrap();
         self.held = None;
         self.record(Some(Status::Processing), Event::Moved(decision.cause), &worker.0, now);
         let outcome = if decision.to.is_claimable() { Outcome::Again } else { Outcome::Rests };
@@ -226,7 +234,11 @@ impl Row {
         self.hashes.push(row.hash(&prev));
         self.history.push(row);
         assert_eq!(row_faults(payment), Vec::new(), "a CHECK would refuse {payment:?}");
-        assert_eq!(payment.status == Status::Processing, self.held.is_some(), "a claim and a status that differ");
+        assert_eq!(
+            payment.status == Status::Processing,
+            self.held.is_some(),
+            "a claim and a status that differ"
+        );
     }
 
     /// Verifies the whole chain, and that its end is the row's state.

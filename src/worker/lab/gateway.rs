@@ -99,6 +99,12 @@ impl ScriptedGateway {
         self.script.lock().unwrap().push_back((act, after));
     }
 
+    /// Forgets the rest of the script: from now on every request is charged.
+    pub fn heal(&self) {
+        self.script.lock().unwrap().clear();
+        self.lookups_fail(0);
+    }
+
     /// The next `count` look-ups learn nothing.
     pub fn lookups_fail(&self, count: u32) {
         *self.lookups_down.lock().unwrap() = count;
@@ -125,10 +131,13 @@ impl ScriptedGateway {
     fn arrive_late(&self) {
         let now = self.true_time.wall();
         let mut books = self.books.lock().unwrap();
-        let (arrived, still): (Vec<_>, Vec<_>) = std::mem::take(&mut books.late).into_iter().partition(|(at, _)| *at <= now);
+        let (arrived, still): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut books.late).into_iter().partition(|(at, _)| *at <= now);
         books.late = still;
         for (at, line) in arrived {
-            books.execute(LedgerLine { at, ..line });
+            if !(self.profile.replays_declines && books.declined.contains_key(&line.key)) {
+                books.execute(LedgerLine { at, ..line });
+            }
         }
     }
 
@@ -142,6 +151,14 @@ impl ScriptedGateway {
         let lost = Verdict::Unknown(Doubt::TimedOut);
         // A stored charge is replayed whatever the script says about this request's fate.
         let stored = books.charged.get(&key).cloned();
+        let refused = books.declined.get(&key).filter(|_| self.profile.replays_declines).cloned();
+        let act = match (refused, act) {
+            (Some(decline), Act::Decline(_) | Act::Charge | Act::Nonsense) => Act::Decline(decline.class),
+            (Some(decline), Act::DeclineSilently(_) | Act::ChargeSilently) => {
+                Act::DeclineSilently(decline.class)
+            }
+            (_, act) => act,
+        };
         match act {
             Act::NotSent(why) => Verdict::NotSent { why, retry_after: None },
             Act::Lose => lost,
@@ -176,7 +193,8 @@ impl Books {
     fn execute(&mut self, line: LedgerLine) -> String {
         let number = self.charged.len() + 1;
         let fresh = !self.charged.contains_key(&line.key);
-        let reference = self.charged.entry(line.key.clone()).or_insert_with(|| format!("ch_{number}")).clone();
+        let reference =
+            self.charged.entry(line.key.clone()).or_insert_with(|| format!("ch_{number}")).clone();
         self.bodies.insert(line.key.clone(), line.hash);
         self.ledger.push(LedgerLine { moved_money: fresh, ..line });
         reference
@@ -209,14 +227,20 @@ impl Gateway for ScriptedGateway {
         if payee.is_empty() {
             return Err(CannotRender("no payee".into()));
         }
-        let body = format!("{} {} {} {payee}", payment.id, payment.amount.minor.get(), payment.amount.currency);
+        let body =
+            format!("{} {} {} {payee}", payment.id, payment.amount.minor.get(), payment.amount.currency);
         let hash = Sha256::digest(&body).into();
-        Ok(FrozenRequest { key: gateway_key(payment.id, payment.epoch), body: SecretString::from(body), hash })
+        Ok(FrozenRequest {
+            key: gateway_key(payment.id, payment.epoch),
+            body: SecretString::from(body),
+            hash,
+        })
     }
 
     fn charge(&self, claimed: Claimed, request: FrozenRequest, gate: SendGate) -> BoxFuture<'_, Answered> {
         Box::pin(async move {
-            let (act, after) = self.script.lock().unwrap().pop_front().unwrap_or((Act::Charge, Duration::ZERO));
+            let (act, after) =
+                self.script.lock().unwrap().pop_front().unwrap_or((Act::Charge, Duration::ZERO));
             let began = self.host.mono();
             if let Err(why) = gate.check(self.host.wall(), began) {
                 return claimed.not_started(why);

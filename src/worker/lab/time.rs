@@ -62,6 +62,22 @@ impl VirtualTime {
         }
     }
 
+    /// Lets `work` run on a current-thread runtime with all tasks it spawned, moving time on
+    /// whenever they all wait.
+    pub async fn drive<F: Future>(&self, work: F) -> F::Output {
+        let mut work = pin!(work);
+        loop {
+            // A spawned task is polled between two yields; some wake others, so more than once.
+            for _ in 0..64 {
+                if let Poll::Ready(output) = futures_util::poll!(&mut work) {
+                    return output;
+                }
+                tokio::task::yield_now().await;
+            }
+            assert!(self.wake_next(), "deadlock: nobody sleeps and nothing can go on");
+        }
+    }
+
     fn wake_next(&self) -> bool {
         let mut state = self.0.lock().unwrap();
         let Some(((at, _), waker)) = state.sleepers.pop_first() else { return false };
@@ -150,7 +166,8 @@ impl SeededDice {
     }
 
     fn draw(&self) -> u64 {
-        let mut z = self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z =
+            self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed).wrapping_add(0x9e37_79b9_7f4a_7c15);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)

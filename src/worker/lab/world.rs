@@ -155,6 +155,25 @@ impl World {
             assert!(moved_on, "offset {offset} is complete and {payment:?} still waits for its notice");
         }
     }
+
+    /// What must hold at every instant: at most one charge a payment, states that the gateway's own
+    /// ledger bears out, histories that verify, and evidence below every committed offset.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn check(&mut self) {
+        self.memory.verify_histories();
+        self.check_evidence();
+        for payment in self.memory.payments() {
+            let charges = self.gateway.charges(payment.id);
+            assert!(charges <= 1, "{} was charged {charges} times", payment.id);
+            match payment.status {
+                Status::Completed => assert_eq!(charges, 1, "{payment:?}"),
+                Status::Failed | Status::Cancelled | Status::Pending => assert_eq!(charges, 0, "{payment:?}"),
+                Status::Processing | Status::Unknown | Status::Parked | Status::Refunded => {}
+            }
+        }
+    }
 }
 
 impl Default for World {
