@@ -13,6 +13,10 @@ BEGIN
             IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = role) THEN
                 EXECUTE format('CREATE ROLE %I NOLOGIN', role);
             END IF;
+            -- A process takes the role of its work with SET ROLE. Superusers may without being told.
+            IF NOT pg_has_role(session_user, role, 'MEMBER') THEN
+                EXECUTE format('GRANT %I TO %I', role, session_user);
+            END IF;
         EXCEPTION WHEN duplicate_object OR unique_violation THEN
             NULL;
         END;

@@ -68,8 +68,7 @@ CREATE FUNCTION missing_days(from_day date, to_day date) RETURNS SETOF date
     CROSS JOIN LATERAL (SELECT to_char(d, 'YYYYMMDD') AS day) AS n
     WHERE to_regclass('payments_' || n.day) IS NULL OR to_regclass('payment_details_' || n.day) IS NULL
        OR to_regclass('attempts_' || n.day) IS NULL
-       -- A drained outbox partition of a past day is dropped and stays so.
-       OR to_regclass('due_notices_' || n.day) IS NULL AND d::date >= (now() AT TIME ZONE 'UTC')::date - 1
+       OR to_regclass('due_notices_' || n.day) IS NULL
        OR to_regclass('payment_history_' || n.day) IS NULL AND d::date <= (now() AT TIME ZONE 'UTC')::date + 49
     ORDER BY 1
 $$;
@@ -97,8 +96,9 @@ BEGIN
 END
 $$;
 
--- Drops partitions of the outbox whose day has passed and whose rows are all published.
-CREATE FUNCTION drop_drained_notices() RETURNS integer
+-- Drops partitions of the outbox more than `back` days old whose rows are all published: those that
+-- ensure_partitions, called with the same number, does not make again.
+CREATE FUNCTION drop_drained_notices(back integer) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_catalog SET timezone = 'UTC'
     -- What waits for these locks waits behind us: rather not today.
     SET lock_timeout = '500ms' AS $$
@@ -110,7 +110,7 @@ BEGIN
     FOR child IN
         SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
         WHERE i.inhparent = 'due_notices'::regclass
-          AND c.relname < 'due_notices_' || to_char((now() AT TIME ZONE 'UTC')::date - 1, 'YYYYMMDD')
+          AND c.relname < 'due_notices_' || to_char((now() AT TIME ZONE 'UTC')::date - back, 'YYYYMMDD')
         ORDER BY c.relname
     LOOP
         EXECUTE format('SELECT NOT EXISTS (SELECT 1 FROM %I)', child.relname) INTO empty;

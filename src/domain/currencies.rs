@@ -6,7 +6,7 @@
 //!
 //! **Not accepted**, because an amount in minor units has no meaning without an exponent: the codes
 //! for metals (`XAU` `XAG` `XPT` `XPD`), bond-market and other units (`XBA`–`XBD`, `XDR`, `XSU`,
-//! `XUA`), and `XTS`, `XXX`. Funds and supranational units *with* an exponent are in the table.
+//! `XUA`), for tests (`XTS`) and for no currency at all. Funds and supranational units *with* an exponent are in the table.
 //! **Not in the table**: what was withdrawn before 2008; it is refused like any unknown code.
 
 use chrono::NaiveDate;

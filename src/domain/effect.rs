@@ -422,16 +422,19 @@ mod tests {
         let charged =
             Verdict::Charged { reference: "ch_1".into(), amount: payment(now(), 1, Status::Pending).amount };
         for (verdict, epoch, evidence, unanswered) in [
-            (declined(), 0, Evidence::AnswersOne, 1),
-            (not_sent(), 0, Evidence::AnswersOne, 1),
-            (declined(), 1, Evidence::Nothing, 2),
-            (not_sent(), 1, Evidence::Nothing, 2),
+            (declined(), 1, Evidence::AnswersOne, 1),
+            (not_sent(), 1, Evidence::AnswersOne, 1),
+            (declined(), 0, Evidence::Nothing, 2),
+            (not_sent(), 0, Evidence::Nothing, 2),
+            (declined(), 2, Evidence::Nothing, 2),
+            (not_sent(), 2, Evidence::Nothing, 2),
             (charged.clone(), 0, Evidence::Charged, 2),
             (charged, 1, Evidence::Charged, 2),
-            (Verdict::Unknown(Doubt::TimedOut), 0, Evidence::Nothing, 2),
-            (Verdict::Voided, 0, Evidence::Nothing, 2),
+            (Verdict::Unknown(Doubt::TimedOut), 1, Evidence::Nothing, 2),
+            (Verdict::Voided, 1, Evidence::Nothing, 2),
         ] {
             let mut row = claimed(Status::Unknown);
+            row.epoch = Epoch(1);
             let seq = row.history_seq;
             assert_eq!(fenced(&verdict, Epoch(epoch), row.epoch), evidence, "{verdict:?}");
             apply_fenced(&mut row, evidence, now());

@@ -25,8 +25,7 @@ pub(super) async fn delete(
     let actor = intake.authorise(&headers, Scope::Write).await?;
     headers::accepts_json(&headers)?;
     let id = payment_id(path)?;
-    let schedule = intake.schedule.clone();
-    respond(&limits::to_the_end(async move { schedule.cancel(actor.id, id).await }).await?)
+    respond(&intake.schedule.cancel(actor.id, id).await.map_err(limits::trouble)?)
 }
 
 /// The answer on the wire.

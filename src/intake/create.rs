@@ -32,19 +32,17 @@ pub(super) async fn post(
 
     let request = Request::with_defaults(Draft::read(&body)?, &actor, &intake.terms)?;
     let digests = canonical::digests(intake.schedule.installation_secret(), actor.id, &request);
-    let schedule = intake.schedule.clone();
+    let schedule = &intake.schedule;
     let answer = match request.judge(&intake.terms, intake.clock.wall()) {
         Ok(allowed) => {
             let traceparent = headers::traceparent(&parts.headers);
             let secret = intake.schedule.installation_secret();
             let new = new_payment(secret, actor.id, key, request, allowed, digests, traceparent)?;
-            limits::to_the_end(async move { schedule.create(&new).await }).await?
+            schedule.create(&new).await.map_err(limits::trouble)?
         }
         Err(broken) if broken.only_now() => {
-            let earlier = limits::to_the_end(async move {
-                schedule.replay(actor.id, &key, &digests.request_hash, &digests.fields).await
-            });
-            earlier.await?.ok_or_else(|| broken.problem())?
+            let earlier = schedule.replay(actor.id, &key, &digests.request_hash, &digests.fields).await;
+            earlier.map_err(limits::trouble)?.ok_or_else(|| broken.problem())?
         }
         Err(broken) => return Err(broken.problem()),
     };

@@ -1,11 +1,13 @@
-//! How much of one request is read, and what happens to work whose client has gone.
+//! How much of one request is read, and what is said when the schedule cannot answer.
+//!
+//! A request's future is dropped when its client hangs up or its time is over; the schedule runs
+//! every verb in a task of its own, so no transaction is dropped with it. The verb goes on to its
+//! end, and a client that repeats its request learns it.
 
 use super::problem::{Code, Problem};
 use crate::schedule::ScheduleError;
 use axum::body::{Body, Bytes};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use std::future::Future;
-use tracing::Instrument;
 
 /// Largest body, in bytes.
 pub(super) const MAX_BODY: usize = 16 * 1024;
@@ -22,28 +24,9 @@ pub(super) async fn read(body: Body) -> Result<Bytes, Problem> {
     }
 }
 
-/// Runs one verb of the schedule in a task of its own and waits for it.
-///
-/// A request's future is dropped when its client hangs up or its time is over, and a transaction
-/// must not be dropped between two of its statements (`begin` and `commit` of the driver are not
-/// safe to cancel). The task runs on to its end; a client that repeats its request learns it.
-///
-/// # Errors
-/// 503 or 500, by what the schedule says; logged here and nowhere else.
-pub(super) async fn to_the_end<T: Send + 'static>(
-    verb: impl Future<Output = Result<T, ScheduleError>> + Send + 'static,
-) -> Result<T, Problem> {
-    match tokio::spawn(verb.in_current_span()).await {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(error)) => Err(trouble(&error)),
-        Err(join) => {
-            tracing::error!(panicked = join.is_panic(), "a verb of the schedule did not end");
-            Err(Problem::new(Code::Internal))
-        }
-    }
-}
-
-fn trouble(error: &ScheduleError) -> Problem {
+/// What a client is told when a verb of the schedule did not do its work: 503 or 500, never the
+/// database's words. Logged here and nowhere else.
+pub(super) fn trouble(error: ScheduleError) -> Problem {
     match error {
         ScheduleError::Unavailable(_) => {
             tracing::warn!(%error, "answered 503");
@@ -73,39 +56,18 @@ mod tests {
         assert_eq!((over.code, over.code.http()), (Code::BodyTooLarge, 413));
     }
 
-    #[tokio::test]
-    async fn trouble_with_the_database_is_503_with_retry_after_and_never_its_words() {
+    #[test]
+    fn trouble_with_the_database_is_503_with_retry_after_and_never_its_words() {
         let secret = "relation \"payments\" does not exist";
         for (error, code, retry_after_s) in [
             (ScheduleError::Unavailable(secret.into()), Code::DatabaseUnavailable, Some(2)),
             (ScheduleError::CommitUnknown(secret.into()), Code::DatabaseUnavailable, Some(2)),
             (ScheduleError::Defect(secret.into()), Code::Internal, None),
         ] {
-            let problem = to_the_end::<()>(async move { Err(error) }).await.unwrap_err();
+            let problem = trouble(error);
             assert_eq!((problem.code, problem.retry_after_s), (code, retry_after_s));
             let written = String::from_utf8(problem.write("/", "r")).unwrap();
             assert!(!written.contains("relation"), "{written}");
         }
-    }
-
-    #[tokio::test]
-    async fn a_verb_runs_on_when_its_request_is_dropped() {
-        let (go, wait) = tokio::sync::oneshot::channel::<()>();
-        let (done, ended) = tokio::sync::oneshot::channel();
-        let mut request = Box::pin(to_the_end(async move {
-            let _ = wait.await;
-            let _ = done.send(());
-            Ok(())
-        }));
-        assert!(futures_util::poll!(&mut request).is_pending());
-        drop(request);
-        go.send(()).unwrap();
-        ended.await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn a_verb_that_panics_is_500() {
-        let problem = to_the_end::<()>(async { panic!("on purpose") }).await.unwrap_err();
-        assert_eq!(problem.code, Code::Internal);
     }
 }

@@ -10,8 +10,7 @@
 //!
 //! **Why this way.** `wire` (shape) → `rules` (permission) → `canonical` (identity) are pure
 //! functions from bytes to [`NewPayment`](crate::schedule::NewPayment), so every row of the
-//! interface's table is tested without a database. The verb then runs in a task of its own, because
-//! a request may be dropped at any time and a transaction may not.
+//! interface's table is tested without a database. One verb of the schedule does the rest.
 //!
 //! **If this dies here:** before the commit nothing happened; after it the payment exists and the
 //! client's repetition gets the answer that was lost.
@@ -138,8 +137,7 @@ impl Intake {
         let record = match self.keys.get(&hash, asked_at) {
             Some(record) => Some(record),
             None => {
-                let schedule = self.schedule.clone();
-                let found = limits::to_the_end(async move { schedule.api_key(&hash).await }).await?;
+                let found = self.schedule.api_key(&hash).await.map_err(limits::trouble)?;
                 if let Some(record) = &found {
                     self.keys.put(hash, record.clone(), asked_at);
                 }

@@ -24,8 +24,7 @@ pub(super) async fn get(
     let actor = intake.authorise(&headers, Scope::Read).await?;
     headers::accepts_json(&headers)?;
     let id = payment_id(path)?;
-    let schedule = intake.schedule.clone();
-    let found = limits::to_the_end(async move { schedule.find(actor.id, id).await }).await?;
+    let found = intake.schedule.find(actor.id, id).await.map_err(limits::trouble)?;
     let view = found.ok_or_else(|| Problem::new(Code::PaymentNotFound))?;
     let tag = tag(&view.payment);
     let mut response = if headers::matches_tag(&headers, &tag) {

@@ -28,7 +28,7 @@ impl<S: Upkeep> Tick for Partitions<S> {
 
     async fn tick(&mut self) -> Result<Next, ScheduleError> {
         let made = self.schedule.ensure_partitions(self.back, self.ahead).await?;
-        let dropped = self.schedule.drop_drained_notices().await?;
+        let dropped = self.schedule.drop_drained_notices(self.back).await?;
         if made > 0 || dropped > 0 {
             tracing::info!(made, dropped, "partitions");
         }

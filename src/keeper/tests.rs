@@ -130,7 +130,7 @@ impl Upkeep for Tables {
         Ok(1)
     }
 
-    async fn drop_drained_notices(&self) -> Result<u32, ScheduleError> {
+    async fn drop_drained_notices(&self, _: u32) -> Result<u32, ScheduleError> {
         self.dropped.fetch_add(1, Ordering::Relaxed);
         Err(ScheduleError::Unavailable("away".into()))
     }

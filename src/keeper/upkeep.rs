@@ -15,8 +15,9 @@ pub trait Upkeep: Send + Sync + 'static {
         ahead: u32,
     ) -> impl Future<Output = Result<u32, ScheduleError>> + Send;
 
-    /// Drops outbox partitions in which every notice is published; answers how many.
-    fn drop_drained_notices(&self) -> impl Future<Output = Result<u32, ScheduleError>> + Send;
+    /// Drops outbox partitions more than `back` days old in which every notice is published; answers
+    /// how many.
+    fn drop_drained_notices(&self, back: u32) -> impl Future<Output = Result<u32, ScheduleError>> + Send;
 
     /// Moves the oldest open day as far on as no open row forbids; answers where it is.
     fn advance_oldest_open_day(&self) -> impl Future<Output = Result<NaiveDate, ScheduleError>> + Send;
@@ -27,8 +28,8 @@ impl Upkeep for Postgres {
         Self::ensure_partitions(self, back, ahead).await
     }
 
-    async fn drop_drained_notices(&self) -> Result<u32, ScheduleError> {
-        Self::drop_drained_notices(self).await
+    async fn drop_drained_notices(&self, back: u32) -> Result<u32, ScheduleError> {
+        Self::drop_drained_notices(self, back).await
     }
 
     async fn advance_oldest_open_day(&self) -> Result<NaiveDate, ScheduleError> {

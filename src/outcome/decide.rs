@@ -49,7 +49,7 @@ pub fn decide(
         Verdict::InProgress { retry_after } => case.ask_again(Reason::InProgressAtGateway, *retry_after),
         Verdict::PendingAtGateway { reference: _ } => case.pending(),
         Verdict::Unknown(doubt) => case.unknown(*doubt),
-        Verdict::ContractViolation { what: _ } => case.park(Reason::ContractViolation, case.own_undecided()),
+        Verdict::ContractViolation { what: _ } => park(Reason::ContractViolation, case.own_undecided()),
         Verdict::Voided => case.voided(),
     }
 }
@@ -97,27 +97,27 @@ impl Case<'_> {
         if amount != self.row.amount || another {
             // Money moved, but not as asked: nobody may call this payment clean, so no send is
             // written off.
-            let park = self.park(Reason::ContractViolation, SendsAnswered::None);
+            let park = park(Reason::ContractViolation, SendsAnswered::None);
             return Decision { gateway_ref: Some(reference.to_owned()), ..park };
         }
         Decision {
             reason: None,
             gateway_ref: Some(reference.to_owned()),
-            ..self.end(Status::Completed, Reason::OutcomeUnknown)
+            ..end(Status::Completed, Reason::OutcomeUnknown)
         }
     }
 
     fn declined(&self, decline: &Decline) -> Decision {
         match self.proof_of_decline() {
-            Proof::OneSend => self.park(Reason::UnprovenDecline, SendsAnswered::Own),
+            Proof::OneSend => park(Reason::UnprovenDecline, SendsAnswered::Own),
             Proof::EveryOpenSend => match decline.class {
-                DeclineClass::Hard => self.end(Status::Failed, Reason::DeclinedHard),
-                DeclineClass::NeedsCustomer => self.end(Status::Failed, Reason::DeclinedNeedsCustomer),
-                DeclineClass::Unmapped => self.end(Status::Failed, Reason::DeclinedUnmapped),
+                DeclineClass::Hard => end(Status::Failed, Reason::DeclinedHard),
+                DeclineClass::NeedsCustomer => end(Status::Failed, Reason::DeclinedNeedsCustomer),
+                DeclineClass::Unmapped => end(Status::Failed, Reason::DeclinedUnmapped),
                 DeclineClass::Soft => self.declined_for_now(Reason::DeclinedSoft, decline.retry_after),
                 // One more try by default, whatever the first send was refused for.
                 DeclineClass::Ambiguous if self.row.sends >= 2 => {
-                    self.end(Status::Failed, Reason::DeclinedAmbiguous)
+                    end(Status::Failed, Reason::DeclinedAmbiguous)
                 }
                 DeclineClass::Ambiguous => {
                     self.declined_for_now(Reason::DeclinedAmbiguous, decline.retry_after)
@@ -155,13 +155,13 @@ impl Case<'_> {
     /// Proven uncharged and not for good: the next epoch on the ladder, unless something forbids it.
     fn declined_for_now(&self, reason: Reason, advice: Option<Duration>) -> Decision {
         if self.row.cancel_wish_at.is_some() {
-            return self.end(Status::Cancelled, Reason::CancelledByClient);
+            return end(Status::Cancelled, Reason::CancelledByClient);
         }
         if deadline_passed(self.row, self.now) {
-            return self.end(Status::Failed, Reason::DeadlinePassed);
+            return end(Status::Failed, Reason::DeadlinePassed);
         }
         match self.row.retry.on_soft_decline {
-            OnSoftDecline::Fail => return self.end(Status::Failed, reason),
+            OnSoftDecline::Fail => return end(Status::Failed, reason),
             OnSoftDecline::Retry => {}
         }
         if self.budget_is_spent() {
@@ -171,7 +171,7 @@ impl Case<'_> {
         Decision {
             next_attempt_at: Some(next_at(self.row, self.now, wait)),
             epoch: EpochChange::Next,
-            ..self.end(Status::Pending, reason)
+            ..end(Status::Pending, reason)
         }
     }
 
@@ -183,9 +183,9 @@ impl Case<'_> {
     /// proof that a new key needs, and a re-drive then needs none.
     fn exhausted(&self) -> Decision {
         match self.row.retry.on_exhausted {
-            OnExhausted::Fail => self.end(Status::Failed, Reason::BudgetExhausted),
+            OnExhausted::Fail => end(Status::Failed, Reason::BudgetExhausted),
             OnExhausted::Park => {
-                Decision { epoch: EpochChange::Next, ..self.end(Status::Parked, Reason::BudgetExhausted) }
+                Decision { epoch: EpochChange::Next, ..end(Status::Parked, Reason::BudgetExhausted) }
             }
         }
     }
@@ -251,7 +251,7 @@ impl Case<'_> {
     /// about for as long as asking can decide.
     fn must_not_send(&self, to: Status, reason: Reason, advice: Option<Duration>) -> Decision {
         if others_open(self.row) == 0 {
-            return Decision { budget: Budget::Untouched, ..self.end(to, reason) };
+            return Decision { budget: Budget::Untouched, ..end(to, reason) };
         }
         match self.facts.lookup {
             LookupSupport::ByKey => self.asked(advice),
@@ -267,15 +267,14 @@ impl Case<'_> {
             return self.again(Status::Unknown, Reason::OutcomeUnknown, wait);
         }
         if self.row.cancel_wish_at.is_some() {
-            Decision { budget: Budget::Untouched, ..self.end(Status::Cancelled, Reason::CancelledByClient) }
+            Decision { budget: Budget::Untouched, ..end(Status::Cancelled, Reason::CancelledByClient) }
         } else if deadline_passed(self.row, self.now) {
-            Decision { budget: Budget::Untouched, ..self.end(Status::Failed, Reason::DeadlinePassed) }
+            Decision { budget: Budget::Untouched, ..end(Status::Failed, Reason::DeadlinePassed) }
         } else if self.was == Status::Unknown && self.budget_is_spent() {
             match self.row.retry.on_exhausted {
-                OnExhausted::Fail => Decision {
-                    budget: Budget::Untouched,
-                    ..self.end(Status::Failed, Reason::BudgetExhausted)
-                },
+                OnExhausted::Fail => {
+                    Decision { budget: Budget::Untouched, ..end(Status::Failed, Reason::BudgetExhausted) }
+                }
                 // No decline is being recorded, so the key stays (rule R4).
                 OnExhausted::Park => parked(Reason::BudgetExhausted),
             }
@@ -297,7 +296,7 @@ impl Case<'_> {
             | Doubt::NotTheGateway
             | Doubt::LeaseExpired => self.ask_again(Reason::OutcomeUnknown, None),
             // Somebody used our key with other bytes: repeating the question repeats the answer.
-            Doubt::KeyMismatch => self.park(Reason::RequestChanged, self.own_undecided()),
+            Doubt::KeyMismatch => park(Reason::RequestChanged, self.own_undecided()),
         }
     }
 
@@ -322,10 +321,10 @@ impl Case<'_> {
         let answered = self.own_undecided();
         let key_is_over = key_life_left(self.row, self.facts, self.now) <= TimeDelta::zero();
         if key_is_over && !(self.row.reason == Some(Reason::PendingAtGateway) && self.pending_is_in_time()) {
-            return self.park(Reason::KeyExpiredUndecided, answered);
+            return park(Reason::KeyExpiredUndecided, answered);
         }
         match self.facts.lookup {
-            LookupSupport::None if !may_send => return self.park(Reason::OutcomeUnknown, answered),
+            LookupSupport::None if !may_send => return park(Reason::OutcomeUnknown, answered),
             LookupSupport::None | LookupSupport::ByKey => {}
         }
         let wait = self.ladders.before_ask(self.row.asks, advice, self.jitter);
@@ -355,7 +354,7 @@ impl Case<'_> {
             }
         };
         if !askable || !self.pending_is_in_time() {
-            return self.park(Reason::UnknownTooLong, self.own_undecided());
+            return park(Reason::UnknownTooLong, self.own_undecided());
         }
         let wait = self.ladders.while_pending(self.row.asks, None, self.jitter);
         self.ask_after(Reason::PendingAtGateway, wait)
@@ -373,11 +372,11 @@ impl Case<'_> {
     /// wanted it; a tombstone that nobody asked for is shown to a human.
     fn voided(&self) -> Decision {
         if self.row.cancel_wish_at.is_some() {
-            self.end(Status::Cancelled, Reason::VoidProven)
+            end(Status::Cancelled, Reason::VoidProven)
         } else if deadline_passed(self.row, self.now) {
-            self.end(Status::Failed, Reason::DeadlinePassed)
+            end(Status::Failed, Reason::DeadlinePassed)
         } else {
-            self.park(Reason::VoidProven, SendsAnswered::Own)
+            park(Reason::VoidProven, SendsAnswered::Own)
         }
     }
 
@@ -389,13 +388,13 @@ impl Case<'_> {
             How::LookedUp | How::NotStarted | How::Sent => SendsAnswered::None,
         }
     }
+}
 
-    /// The key is left behind: everything under it is answered.
-    fn end(&self, to: Status, reason: Reason) -> Decision {
-        Decision { to, answered: SendsAnswered::All, budget: Budget::Keep, ..parked(reason) }
-    }
+/// The key is left behind: everything under it is answered.
+fn end(to: Status, reason: Reason) -> Decision {
+    Decision { to, answered: SendsAnswered::All, budget: Budget::Keep, ..parked(reason) }
+}
 
-    fn park(&self, reason: Reason, answered: SendsAnswered) -> Decision {
-        Decision { answered, budget: Budget::Keep, ..parked(reason) }
-    }
+fn park(reason: Reason, answered: SendsAnswered) -> Decision {
+    Decision { answered, budget: Budget::Keep, ..parked(reason) }
 }

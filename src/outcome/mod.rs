@@ -26,6 +26,8 @@ pub use decide::{decide, parked};
 pub use plan::{AfterLookup, Plan, View, after_lookup, gate, plan, with_request};
 
 #[cfg(test)]
-mod cells;
+mod decide_tests;
 #[cfg(test)]
-mod rules;
+mod plan_tests;
+#[cfg(test)]
+mod rules_tests;

@@ -8,6 +8,8 @@
 use super::port::ScheduleError;
 use sqlx::{Error, Postgres, Transaction};
 use std::future::Future;
+use tracing::Instrument;
+use tracing::Instrument;
 
 /// The code raised by `refuse_external_id()`.
 const EXTERNAL_ID_TAKEN: &str = "PU001";
@@ -87,7 +89,7 @@ pub(super) async fn commit(transaction: Transaction<'static, Postgres>) -> Resul
 pub(super) async fn whole<T: Send + 'static>(
     verb: impl Future<Output = Result<T, ScheduleError>> + Send + 'static,
 ) -> Result<T, ScheduleError> {
-    match tokio::spawn(verb).await {
+    match tokio::spawn(verb.in_current_span()).await {
         Ok(answer) => answer,
         // A panic inside, or the runtime going down: whether it committed is not known.
         Err(error) => Err(ScheduleError::CommitUnknown(Box::new(error))),

@@ -65,3 +65,8 @@ pub(super) async fn revoke(pool: PgPool, key_id: Uuid) -> Result<bool, ScheduleE
     let done = sqlx::query(statements::REVOKE_API_KEY).bind(key_id).execute(&pool).await.map_err(at_commit)?;
     Ok(done.rows_affected() == 1)
 }
+
+pub(super) async fn revoke(pool: PgPool, key_id: Uuid) -> Result<bool, ScheduleError> {
+    let done = sqlx::query(statements::REVOKE_API_KEY).bind(key_id).execute(&pool).await.map_err(at_commit)?;
+    Ok(done.rows_affected() == 1)
+}

@@ -1,178 +1,125 @@
 //! The schema's versions: forward only, never edited once landed, each in a transaction of its own.
 //!
-//! The files are part of the binary, so a binary and its schema cannot be of different builds; a test
-//! holds the list against the folder. Partitions are not migrations: a function makes them, a few
-//! days in each transaction, since each transaction holds a lock on everything that it makes. **If
-//! this dies here**, what is committed stays, and the next run goes on.
+//! The files are part of the binary, so a binary and its schema cannot be of different builds.
+//! Partitions are not migrations: a function makes them, a few days in each transaction, since a
+//! transaction holds a lock on everything that it makes. **If this dies here**, what is committed
+//! stays, and the next run goes on.
 
-use super::connect::{ConnectError, Work, options};
-use super::failure::before_commit;
+use super::connect::{Access, ConnectError, options, unreachable};
+use super::failure::{at_commit, before_commit};
 use super::port::ScheduleError;
 use super::statements;
 use crate::platform::config::Database;
 use chrono::NaiveDate;
-use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
+use sqlx::migrate::Migrator;
 use sqlx::postgres::PgConnection;
-use sqlx::{ConnectOptions, Connection, Executor, SqlStr};
-use std::borrow::Cow;
+use sqlx::{ConnectOptions, Connection, Executor};
 
-/// Days of partitions made by one transaction.
+static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
+
+/// Days of partitions made by one transaction: with some 25 tables and indexes a day, far below
+/// Postgres's default of 6,400 locks.
 const DAYS_AT_ONCE: usize = 7;
 
-macro_rules! migrations {
-    ($( $version:literal $name:literal ),* $(,)?) => {
-        /// Version, name and text of each, in order.
-        const FILES: &[(i64, &str, &str)] = &[ $( (
-            $version,
-            $name,
-            include_str!(concat!("../../migrations/", $version, "_", $name, ".sql")),
-        ), )* ];
-    };
+/// A version of the database: number, checksum, whether it finished.
+type Applied = (i64, Vec<u8>, bool);
+
+async fn owner(settings: &Database) -> Result<PgConnection, ConnectError> {
+    options(settings, Access::Owner)?.connect().await.map_err(unreachable)
 }
 
-migrations! {
-    202611291600 "create_rules",
-    202611291601 "create_payments",
-    202611291602 "create_helpers",
-    202611291603 "create_partition_function",
-}
-
-/// A migration that a database lacks.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pending {
-    /// `YYYYMMDDHHMM`.
-    pub version: i64,
-    /// What it does.
-    pub name: &'static str,
-}
-
-/// Why a database could not be brought to this schema.
-#[derive(Debug, thiserror::Error)]
-pub enum MigrateFailed {
-    /// Not reachable, not ours, or of another schema.
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-    /// A migration was refused; it left nothing behind.
-    #[error("a migration was refused: {0}")]
-    Refused(#[source] MigrateError),
-    /// The partitions could not be made; repeat it.
-    #[error("partitions could not be made: {0}")]
-    Partitions(#[source] ScheduleError),
-}
-
-/// Which versions exist, for tests that hold them against the folder.
-#[must_use]
-pub fn versions() -> Vec<(i64, &'static str)> {
-    FILES.iter().map(|(version, name, _)| (*version, *name)).collect()
-}
-
-fn migrator() -> Migrator {
-    let files = FILES.iter().map(|(version, name, text)| {
-        Migration::new(*version, Cow::Borrowed(*name), MigrationType::Simple, SqlStr::from_static(text), false)
-    });
-    Migrator::with_migrations(files.collect())
-}
-
-/// Does what was applied equal what this binary knows?
-pub(super) fn compare(applied: &[(i64, bool)]) -> Result<(), ConnectError> {
-    for (version, success) in applied {
-        if !FILES.iter().any(|(known, _, _)| known == version) {
-            return Err(ConnectError::SchemaTooNew { unknown: *version });
+async fn applied(connection: &mut PgConnection) -> Result<Vec<Applied>, ConnectError> {
+    match sqlx::query_as(statements::APPLIED_MIGRATIONS).fetch_all(connection).await {
+        Ok(applied) => Ok(applied),
+        // No such table: never migrated.
+        Err(error) if error.as_database_error().and_then(|db| db.code()).as_deref() == Some("42P01") => {
+            Ok(Vec::new())
         }
-        if !success {
-            return Err(ConnectError::SchemaDiffers { version: *version });
+        Err(error) => Err(unreachable(error)),
+    }
+}
+
+/// Migrations that the database lacks, oldest first; an error where it has others than this binary.
+fn missing(applied: &[Applied]) -> Result<Vec<(i64, String)>, ConnectError> {
+    for (version, checksum, finished) in applied {
+        match MIGRATIONS.iter().find(|known| known.version == *version) {
+            None => return Err(ConnectError::SchemaNewer { version: *version }),
+            Some(known) if known.checksum.as_ref() != checksum.as_slice() || !finished => {
+                return Err(ConnectError::SchemaChanged { version: *version });
+            }
+            Some(_) => {}
         }
     }
-    let missing = FILES.iter().find(|(known, _, _)| !applied.iter().any(|(version, _)| version == known));
-    match missing {
-        Some((missing, _, _)) => Err(ConnectError::SchemaTooOld { missing: *missing }),
+    let is_applied = |version: i64| applied.iter().any(|(applied, _, _)| *applied == version);
+    let missing = MIGRATIONS.iter().filter(|known| !is_applied(known.version));
+    Ok(missing.map(|known| (known.version, known.description.to_string())).collect())
+}
+
+/// Is the schema exactly this binary's?
+pub(super) async fn check_schema(connection: &mut PgConnection) -> Result<(), ConnectError> {
+    let missing = missing(&applied(connection).await?)?;
+    match missing.first() {
+        Some(first) => Err(ConnectError::SchemaOlder { missing: missing.len(), first: first.0 }),
         None => Ok(()),
     }
 }
 
-async fn connect(settings: &Database) -> Result<PgConnection, ConnectError> {
-    let options = options(settings, Work::Owner)?;
-    options.connect().await.map_err(|error| ConnectError::Unreachable(before_commit(error)))
-}
-
-/// What [`run`] would do; changes nothing.
+/// What [`migrate`] would apply, oldest first; changes nothing.
 ///
 /// # Errors
-/// See [`MigrateFailed`].
-pub async fn plan(settings: &Database) -> Result<Vec<Pending>, MigrateFailed> {
-    let mut connection = connect(settings).await?;
-    let applied: Result<Vec<(i64, bool)>, _> =
-        sqlx::query_as(statements::APPLIED_MIGRATIONS).fetch_all(&mut connection).await;
-    // A database that was never migrated has no such table, and lacks everything.
-    let applied = applied.unwrap_or_default();
-    connection.close().await.map_err(|error| ConnectError::Unreachable(before_commit(error)))?;
-    let lacks = |version: i64| !applied.iter().any(|(applied, _)| *applied == version);
-    let pending = FILES.iter().filter(|(version, _, _)| lacks(*version));
-    Ok(pending.map(|(version, name, _)| Pending { version: *version, name }).collect())
+/// See [`ConnectError`].
+pub async fn migration_plan(settings: &Database) -> Result<Vec<(i64, String)>, ConnectError> {
+    let mut connection = owner(settings).await?;
+    missing(&applied(&mut connection).await?)
 }
 
 /// Brings the database to this binary's schema and makes the partitions of the configured days;
-/// answers what it applied. `made` is told of partitions as they come.
+/// answers how many migrations and partitions that took. Two at once wait for each other.
 ///
 /// # Errors
-/// See [`MigrateFailed`]; repeating it is safe, also from several processes at once.
-pub async fn run(settings: &Database, mut made: impl FnMut(usize, usize)) -> Result<Vec<Pending>, MigrateFailed> {
-    let pending = plan(settings).await?;
-    let mut connection = connect(settings).await?;
-    let refused = |error| MigrateFailed::Refused(MigrateError::Execute(error));
+/// See [`ConnectError`]; repeating it is safe.
+pub async fn migrate(settings: &Database) -> Result<(usize, u32), ConnectError> {
+    let mut connection = owner(settings).await?;
+    let missing = missing(&applied(&mut connection).await?)?.len();
     // Migrations may take their time; they have lock times of their own.
-    connection.execute("SET statement_timeout = 0").await.map_err(refused)?;
-    connection.execute("SET idle_in_transaction_session_timeout = 0").await.map_err(refused)?;
-    migrator().run_direct(None, &mut connection, false).await.map_err(MigrateFailed::Refused)?;
-    let (back, ahead) = (settings.partition_days_back, settings.partition_days_ahead);
-    let days = missing_days(&mut connection, back, ahead).await.map_err(MigrateFailed::Partitions)?;
-    let mut done = 0;
-    for some in days.chunks(DAYS_AT_ONCE) {
-        make(&mut connection, some).await.map_err(MigrateFailed::Partitions)?;
-        done += some.len();
-        made(done, days.len());
-    }
-    connection.close().await.map_err(|error| ConnectError::Unreachable(before_commit(error)))?;
-    Ok(pending)
+    connection.execute("SET statement_timeout = 0").await.map_err(unreachable)?;
+    connection.execute("SET idle_in_transaction_session_timeout = 0").await.map_err(unreachable)?;
+    let run = MIGRATIONS.run_direct(None, &mut connection, false).await;
+    run.map_err(|error| ConnectError::Refused(error.into()))?;
+    let made = ensure(&mut connection, settings.partition_days_back, settings.partition_days_ahead).await;
+    let made = made.map_err(|error| match error {
+        ScheduleError::Unavailable(source) | ScheduleError::CommitUnknown(source) => {
+            ConnectError::Unreachable(source)
+        }
+        ScheduleError::Defect(source) => ConnectError::Refused(source),
+    })?;
+    // A failed goodbye has nothing to say: the work is done.
+    drop(connection.close().await);
+    Ok((missing, made))
 }
 
-/// The days from `back` before today to `ahead` after it that lack a partition, in order.
-pub(super) async fn missing_days(
+/// Makes what is missing from `back` days before today to `ahead` after it; answers how many
+/// partitions. What was made before an error stays.
+pub(super) async fn ensure(
     connection: &mut PgConnection,
     back: u32,
     ahead: u32,
-) -> Result<Vec<NaiveDate>, ScheduleError> {
+) -> Result<u32, ScheduleError> {
     let days = |days: u32| i32::try_from(days).unwrap_or(i32::MAX);
-    sqlx::query_scalar(statements::MISSING_DAYS)
+    let missing: Vec<NaiveDate> = sqlx::query_scalar(statements::MISSING_DAYS)
         .bind(days(back))
         .bind(days(ahead))
-        .fetch_all(connection)
+        .fetch_all(&mut *connection)
         .await
-        .map_err(before_commit)
-}
-
-/// Makes what these days lack; answers how many partitions. The statement is its own transaction.
-pub(super) async fn make(connection: &mut PgConnection, days: &[NaiveDate]) -> Result<u64, ScheduleError> {
+        .map_err(before_commit)?;
     let mut made = 0;
-    for day in days.chunk_by(|one, next| one.succ_opt() == Some(*next)) {
-        let (Some(first), Some(last)) = (day.first(), day.last()) else { continue };
+    for some in missing.chunks(DAYS_AT_ONCE) {
         let count: i32 = sqlx::query_scalar(statements::ENSURE_PARTITIONS)
-            .bind(first)
-            .bind(last)
+            .bind(some)
             .fetch_one(&mut *connection)
             .await
-            .map_err(before_commit)?;
-        made += u64::try_from(count).unwrap_or(0);
-    }
-    Ok(made)
-}
-
-/// Makes every missing partition, a few days at a time.
-pub(super) async fn ensure(connection: &mut PgConnection, back: u32, ahead: u32) -> Result<u64, ScheduleError> {
-    let days = missing_days(connection, back, ahead).await?;
-    let mut made = 0;
-    for some in days.chunks(DAYS_AT_ONCE) {
-        made += make(connection, some).await?;
+            .map_err(at_commit)?;
+        made += u32::try_from(count).unwrap_or(0);
     }
     Ok(made)
 }
@@ -181,32 +128,24 @@ pub(super) async fn ensure(connection: &mut PgConnection, back: u32, ahead: u32)
 mod tests {
     use super::*;
 
-    fn all() -> Vec<(i64, bool)> {
-        FILES.iter().map(|(version, _, _)| (*version, true)).collect()
+    fn all() -> Vec<Applied> {
+        MIGRATIONS.iter().map(|known| (known.version, known.checksum.to_vec(), true)).collect()
     }
 
     #[test]
-    fn the_list_is_the_folder() {
-        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
-        let mut files: Vec<String> = std::fs::read_dir(folder)
-            .expect("the folder is there")
-            .map(|entry| entry.expect("readable").file_name().into_string().expect("plain"))
-            .collect();
-        files.sort();
-        let listed: Vec<String> = versions().iter().map(|(version, name)| format!("{version}_{name}.sql")).collect();
-        assert_eq!(listed, files);
-    }
-
-    #[test]
-    fn an_older_a_newer_and_a_broken_schema_are_each_named() {
-        assert!(compare(&all()).is_ok());
-        let first = FILES[0].0;
-        assert!(matches!(compare(&[]), Err(ConnectError::SchemaTooOld { missing }) if missing == first));
+    fn an_older_a_newer_and_a_changed_schema_are_each_named() {
+        assert_eq!(missing(&all()).expect("ours"), Vec::new());
+        let mut older = all();
+        let last = older.pop().expect("there are migrations").0;
+        assert_eq!(missing(&older).expect("older").iter().map(|it| it.0).collect::<Vec<_>>(), [last]);
         let mut newer = all();
-        newer.push((999_912_312_359, true));
-        assert!(matches!(compare(&newer), Err(ConnectError::SchemaTooNew { unknown: 999_912_312_359 })));
+        newer.push((999_912_312_359, Vec::new(), true));
+        assert!(matches!(missing(&newer), Err(ConnectError::SchemaNewer { version: 999_912_312_359 })));
+        let mut edited = all();
+        edited[0].1[0] ^= 1;
+        assert!(matches!(missing(&edited), Err(ConnectError::SchemaChanged { .. })));
         let mut broken = all();
-        broken[0].1 = false;
-        assert!(matches!(compare(&broken), Err(ConnectError::SchemaDiffers { version }) if version == first));
+        broken[0].2 = false;
+        assert!(matches!(missing(&broken), Err(ConnectError::SchemaChanged { .. })));
     }
 }

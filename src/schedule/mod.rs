@@ -26,7 +26,7 @@ mod mark;
 #[cfg(any(test, feature = "faults"))]
 #[allow(missing_docs, clippy::unwrap_used)]
 mod memory;
-pub mod migrate;
+mod migrate;
 mod outcome_columns;
 mod partitions;
 mod poison;
@@ -44,9 +44,11 @@ pub mod statements;
 mod words;
 
 pub use bad_notices::BadRecord;
-pub use connect::{ConnectError, Work};
+pub use connect::{Access, ConnectError, connect};
+pub use keys::NewApiKey;
 #[cfg(any(test, feature = "faults"))]
 pub use memory::{AttemptRow, Fault, Memory, Verb};
+pub use migrate::{migrate, migration_plan};
 pub use port::*;
 pub use postgres::Postgres;
 pub use proof::*;

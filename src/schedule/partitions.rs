@@ -8,15 +8,18 @@ use super::{migrate, statements};
 use chrono::NaiveDate;
 use sqlx::PgPool;
 
-pub(super) async fn ensure(pool: PgPool, back: u32, ahead: u32) -> Result<u64, ScheduleError> {
+pub(super) async fn ensure(pool: PgPool, back: u32, ahead: u32) -> Result<u32, ScheduleError> {
     let mut connection = pool.acquire().await.map_err(before_commit)?;
     migrate::ensure(&mut connection, back, ahead).await
 }
 
-pub(super) async fn drop_drained(pool: PgPool) -> Result<u64, ScheduleError> {
-    let dropped: i32 =
-        sqlx::query_scalar(statements::DROP_DRAINED_NOTICES).fetch_one(&pool).await.map_err(at_commit)?;
-    Ok(u64::try_from(dropped).unwrap_or(0))
+pub(super) async fn drop_drained(pool: PgPool, back: u32) -> Result<u32, ScheduleError> {
+    let dropped: i32 = sqlx::query_scalar(statements::DROP_DRAINED_NOTICES)
+        .bind(i32::try_from(back).unwrap_or(i32::MAX))
+        .fetch_one(&pool)
+        .await
+        .map_err(at_commit)?;
+    Ok(u32::try_from(dropped).unwrap_or(0))
 }
 
 pub(super) async fn advance_oldest_open_day(pool: PgPool) -> Result<NaiveDate, ScheduleError> {

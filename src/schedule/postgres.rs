@@ -6,8 +6,8 @@
 
 use super::bad_notices::BadRecord;
 use super::claim::Ask;
-use super::connect::{self, ConnectError, Work};
 use super::failure::{before_commit, whole};
+use super::keys::NewApiKey;
 use super::port::{
     ClaimTerms, Reaped, Schedule, ScheduleError, SettleFailed, ShardLease, Staged, StagedNotice,
 };
@@ -21,12 +21,12 @@ use crate::domain::decision::Decision;
 use crate::domain::ids::{ActorId, ClaimId, GatewayName, PaymentId};
 use crate::domain::intent::Secret;
 use crate::domain::notice::Notice;
-use crate::platform::config::Database;
 use chrono::{DateTime, NaiveDate, Utc};
 use sqlx::{PgPool, Row};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tracing::Instrument;
 use uuid::Uuid;
 
 /// The schedule in Postgres. Cheap to clone.
@@ -46,13 +46,8 @@ impl std::fmt::Debug for Hidden {
 }
 
 impl Postgres {
-    /// Connects with the rights of this work, and checks that the schema is this binary's.
-    ///
-    /// # Errors
-    /// See [`ConnectError`]; only `Unreachable` is worth another try.
-    pub async fn connect(settings: &Database, work: Work) -> Result<Self, ConnectError> {
-        let (pool, secret) = connect::open(settings, work).await?;
-        Ok(Self { pool, secret: Arc::new(Hidden(secret)) })
+    pub(super) fn new(pool: PgPool, secret: Secret) -> Self {
+        Self { pool, secret: Arc::new(Hidden(secret)) }
     }
 
     /// Ends every connection after its statement; verbs called later are `Unavailable`.
@@ -119,27 +114,15 @@ impl Postgres {
         whole(keys::find(self.pool.clone(), *hash)).await
     }
 
-    /// Stores a new key for an actor made (or found) by name. Needs [`Work::Owner`].
+    /// Stores a new key for an actor made (or found) by name. Needs [`super::Access::Owner`].
     ///
     /// # Errors
-    /// `Defect` also where a key of the same text exists.
-    pub async fn add_api_key(
-        &self,
-        actor_name: &str,
-        hash: &[u8; 32],
-        hint: &str,
-        scopes: &[String],
-    ) -> Result<ActorId, ScheduleError> {
-        let new = keys::NewKey {
-            actor_name: actor_name.to_owned(),
-            hash: *hash,
-            hint: hint.to_owned(),
-            scopes: scopes.to_vec(),
-        };
+    /// `Unavailable`, `CommitUnknown` (make another key) or `Defect`.
+    pub async fn add_api_key(&self, new: NewApiKey) -> Result<ActorId, ScheduleError> {
         whole(keys::add(self.pool.clone(), new)).await
     }
 
-    /// Revokes a key; `false` if there was none to revoke. Needs [`Work::Owner`].
+    /// Revokes a key; `false` if there was none to revoke. Needs [`super::Access::Owner`].
     ///
     /// # Errors
     /// Any; repeating it is safe.
@@ -202,7 +185,7 @@ impl Postgres {
         whole(lineage::quarantine(self.pool.clone(), why.to_owned())).await
     }
 
-    /// An operator's word after reconciliation: this database may claim again. Needs [`Work::Owner`].
+    /// An operator's word after reconciliation: this database may claim again. Needs [`super::Access::Owner`].
     ///
     /// # Errors
     /// Any; repeat it.
@@ -249,16 +232,17 @@ impl Postgres {
     ///
     /// # Errors
     /// Any; repeat it.
-    pub async fn ensure_partitions(&self, back: u32, ahead: u32) -> Result<u64, ScheduleError> {
+    pub async fn ensure_partitions(&self, back: u32, ahead: u32) -> Result<u32, ScheduleError> {
         whole(partitions::ensure(self.pool.clone(), back, ahead)).await
     }
 
-    /// Drops outbox partitions of past days in which every notice is published; answers how many.
+    /// Drops outbox partitions more than `back` days old in which every notice is published; answers
+    /// how many. With the `back` of [`Self::ensure_partitions`] they are not made again.
     ///
     /// # Errors
     /// Any; repeat it.
-    pub async fn drop_drained_notices(&self) -> Result<u64, ScheduleError> {
-        whole(partitions::drop_drained(self.pool.clone())).await
+    pub async fn drop_drained_notices(&self, back: u32) -> Result<u32, ScheduleError> {
+        whole(partitions::drop_drained(self.pool.clone(), back)).await
     }
 
     /// Moves the oldest open day as far on as no open row forbids; answers where it is.
@@ -311,7 +295,7 @@ impl Schedule for Postgres {
     }
 
     async fn settle(&self, batch: Vec<(Answered, Decision)>) -> Result<Vec<Settled>, SettleFailed> {
-        match tokio::spawn(settle::settle(self.pool.clone(), batch)).await {
+        match tokio::spawn(settle::settle(self.pool.clone(), batch).in_current_span()).await {
             Ok(settled) => settled,
             // A panic inside loses the batch; the leases run out and the payments are asked about.
             Err(error) => {

@@ -36,7 +36,6 @@ statements! {
     ADD_API_KEY = "sql/add_api_key.sql",
     ADVANCE_OLDEST_OPEN_DAY = "sql/advance_oldest_open_day.sql",
     APPLIED_MIGRATIONS = "sql/applied_migrations.sql",
-    ASSUME_ROLE = "sql/assume_role.sql",
     AWAIT_KEY = "sql/await_key.sql",
     CANCEL = "sql/cancel.sql",
     CLAIM = "sql/claim.sql",

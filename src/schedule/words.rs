@@ -1,7 +1,7 @@
 //! The stored words of verdicts: what attempts and history say, and what people search for.
 
 use super::proof::{Answer, How};
-use crate::domain::verdict::{Doubt, NotSent, Verdict};
+use crate::domain::verdict::{Doubt, Verdict};
 
 /// Longest note kept, in characters; the gateway side promises the same.
 const NOTE_CHARS: usize = 500;
@@ -35,7 +35,7 @@ pub(super) fn how(how: How) -> &'static str {
 pub(super) fn code(verdict: &Verdict) -> Option<String> {
     match verdict {
         Verdict::Declined(decline) => Some(plain(&decline.code, CODE_CHARS)),
-        Verdict::NotSent { why, .. } => Some(not_sent(*why).to_owned()),
+        Verdict::NotSent { why, .. } => Some(why.as_str().to_owned()),
         Verdict::Unknown(why) => Some(doubt(*why).to_owned()),
         Verdict::Charged { .. }
         | Verdict::InProgress { .. }
@@ -90,27 +90,6 @@ pub(super) fn detail(answer: &Answer) -> String {
 /// `most` characters. An answer must not be lost for what it is called.
 pub(super) fn plain(text: &str, most: usize) -> String {
     text.chars().take(most).map(|c| if c == '\0' { '\u{fffd}' } else { c }).collect()
-}
-
-fn not_sent(why: NotSent) -> &'static str {
-    match why {
-        NotSent::Dns => "dns",
-        NotSent::Refused => "refused",
-        NotSent::Tls => "tls",
-        NotSent::NotAuthorised => "not_authorised",
-        NotSent::RateLimited => "rate_limited",
-        NotSent::Rejected => "rejected",
-        NotSent::BreakerOpen => "breaker_open",
-        NotSent::Paced => "paced",
-        NotSent::LeaseTooShort => "lease_too_short",
-        NotSent::KeyExpired => "key_expired",
-        NotSent::DeadlinePassed => "deadline_passed",
-        NotSent::Killed => "killed",
-        NotSent::CancelWished => "cancel_wished",
-        NotSent::NotStarted => "not_started",
-        NotSent::HostClockEarly => "host_clock_early",
-        NotSent::OnlyAsked => "only_asked",
-    }
 }
 
 fn doubt(doubt: Doubt) -> &'static str {

@@ -34,6 +34,8 @@ mod fault_tests;
 #[cfg(test)]
 mod run_tests;
 #[cfg(test)]
+mod step_edge_tests;
+#[cfg(test)]
 mod step_tests;
 
 pub use brake::{Brake, ClocksApart};

@@ -4,7 +4,7 @@
 #![allow(unreachable_pub, reason = "one binary: its modules have no other readers")]
 
 mod ids;
+mod one_charge;
 mod readme;
 mod tidy;
-mod one_charge;
 mod world;

@@ -443,7 +443,10 @@ impl World {
         let clean = matches!(self.row.status, Status::Pending | Status::Failed | Status::Cancelled);
         prop_assert!(!clean || self.charges == 0, "M8: {:?} and charged", self.row.status);
         prop_assert!(self.row.status != Status::Completed || self.charges == 1, "H6");
-        prop_assert_eq!(row_faults(&self.row), Vec::new());
+        if self.broken == Broken::Nothing {
+            // With a rule left out the row may show it first; the money is what must show it.
+            prop_assert_eq!(row_faults(&self.row), Vec::new());
+        }
         Ok(())
     }
 }

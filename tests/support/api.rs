@@ -1,29 +1,40 @@
-//! One API process on a database of its own, for tests of the REST interface alone: no broker, no
-//! sandbox. The database is reached through a proxy, so that it can be taken away.
+//! One REST interface on a database of its own, in this process: no broker, no sandbox, no binary.
+//! The database is reached through a proxy, so that it can be taken away.
 
 use super::database::{TestDatabase, database};
-use super::eventually;
 use super::proxy::Proxy;
+use punctual::domain::ids::GatewayName;
+use punctual::intake::{ApiKey, Intake, Limits, listen, serve};
+use punctual::platform::clock::Host;
+use punctual::platform::config;
+use punctual::platform::dice::{Dice, Os};
+use punctual::platform::health::{Readiness, routes};
+use punctual::platform::metrics::{Exposition, recorder};
+use punctual::platform::shutdown::{Shutdown, Trigger};
+use punctual::schedule::{Access, NewApiKey, Postgres, connect};
+use secrecy::ExposeSecret;
 use serde_json::Value;
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 
-/// A running API; it ends with the value.
+/// A running interface; it ends with the value.
 #[derive(Debug)]
 pub struct Api {
-    child: Child,
     /// `http://host:port`
     pub url: String,
-    /// Between the API and its database.
+    /// Between the interface and its database.
     pub proxy: Proxy,
     /// A key of the actor `tester` with both scopes.
     pub key: String,
-    /// The database, without the proxy.
+    /// The schedule as the owner reaches it, without the proxy.
+    pub owner: Postgres,
+    /// The database.
     pub database: TestDatabase,
     http: reqwest::Client,
-    environment: Vec<(String, String)>,
-    folder: tempfile::TempDir,
+    _stop: watch::Sender<bool>,
+    _trigger: Trigger,
 }
 
 /// One answer, in full.
@@ -59,70 +70,66 @@ impl Answer {
 }
 
 impl Api {
-    /// Starts one; `settings` are `("api.due_grace", "5s")` and so on.
-    pub async fn start(settings: &[(&str, &str)]) -> Self {
+    /// Starts one; `settle` changes its settings.
+    pub async fn start(settle: impl FnOnce(&mut config::Api)) -> Self {
         let database = database().await;
         let mut url = reqwest::Url::parse(&database.url).expect("a URL");
         let host = url.host_str().expect("a host").trim_matches(['[', ']']).to_owned();
-        let upstream: Vec<SocketAddr> =
-            tokio::net::lookup_host((host, url.port().unwrap_or(5432))).await.expect("an address").collect();
-        let proxy = Proxy::start(upstream[0]).await;
+        let port = url.port().unwrap_or(5432);
+        let mut upstream = tokio::net::lookup_host((host, port)).await.expect("an address");
+        let proxy = Proxy::start(upstream.next().expect("an address")).await;
         url.set_host(Some("127.0.0.1")).expect("a host can be set");
         url.set_port(Some(proxy.address.port())).expect("a port can be set");
-        let address = format!("127.0.0.1:{}", punctual::dev::ports::free());
-        let own = [
-            ("database.url", url.as_str()),
-            ("database.acquire_timeout", "2s"),
-            ("database.partition_days_ahead", "10"),
-            ("api.horizon", "7days"),
-            ("api.listen", address.as_str()),
-        ];
-        let environment: Vec<(String, String)> = own
-            .iter()
-            .chain(settings)
-            .map(|(name, value)| {
-                (format!("PUNCTUAL_{}", name.replace('.', "__").to_uppercase()), (*value).to_owned())
-            })
-            .collect();
-        let folder = tempfile::tempdir().expect("a temporary folder");
+
+        let settings = |url: &str| config::Database {
+            url: url.into(),
+            pool: 6,
+            acquire_timeout: Duration::from_secs(2),
+            ..Default::default()
+        };
+        let owner = connect(&settings(&database.url), Access::Owner).await.expect("the owner connects");
+        let schedule = connect(&settings(url.as_str()), Access::Api).await.expect("the API connects");
+        // A week of the ten days that a test's database has partitions for.
+        let horizon = Duration::from_secs(7 * 86_400);
+        let mut api = config::Api { horizon, ..Default::default() };
+        settle(&mut api);
+
+        let (trigger, shutdown) = Shutdown::manual();
+        let pinged = schedule.clone();
+        let readiness = Readiness::new(shutdown).with("postgres", move || {
+            let schedule = pinged.clone();
+            async move { schedule.ping().await.map_err(|_| "not reachable".to_owned()) }
+        });
+        let beside = routes(readiness, Exposition::of(&recorder().expect("a recorder")));
+        let gateways = vec![GatewayName("sandbox".into())];
+        let intake = Intake::new(schedule, Arc::new(Host), Arc::new(Os), &api, gateways);
+        let listener = listen("127.0.0.1:0").await.expect("a free port");
+        let address: SocketAddr = listener.local_addr().expect("an address");
+        let (stop, stopped) = watch::channel(false);
+        tokio::spawn(serve(listener, intake.router(beside), Limits::from(&api), Arc::new(Host), stopped));
+
         let http = reqwest::Client::builder().no_proxy().build().expect("a client");
-        let log = std::fs::File::create(folder.path().join("log")).expect("a log file");
-        let child = command(&environment)
-            .arg("api")
-            .stdout(log.try_clone().expect("a second handle"))
-            .stderr(log)
-            .spawn()
-            .expect("the binary runs");
         let url = format!("http://{address}");
-        let mut api = Self { child, url, proxy, key: String::new(), database, http, environment, folder };
-        api.key = api.new_key("tester", &["payments:read", "payments:write"]);
-        let live = format!("{}/livez", api.url);
-        eventually("the API is alive", Duration::from_secs(30), || {
-            let asked = api.http.get(&live).send();
-            async move { asked.await.is_ok_and(|answer| answer.status().is_success()).then_some(()) }
-        })
-        .await;
-        api
+        let mut site =
+            Self { url, proxy, key: String::new(), owner, database, http, _stop: stop, _trigger: trigger };
+        site.key = site.new_key("tester", &["payments:read", "payments:write"]).await;
+        site
     }
 
     /// A key of this actor with these scopes.
-    pub fn new_key(&self, actor: &str, scopes: &[&str]) -> String {
-        let mut command = command(&self.environment);
-        command.args(["keys", "create", "--actor", actor, "-o", "json"]);
-        for scope in scopes {
-            command.args(["--scope", scope]);
-        }
-        let output = command.output().expect("the binary runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let made: Value = serde_json::from_slice(&output.stdout).expect("JSON of the key");
-        made["apiKey"].as_str().expect("the key's text").to_owned()
-    }
-
-    /// A second process with the same settings, and what it said when it gave up.
-    pub fn run_another(&self) -> (i32, String) {
-        let output = command(&self.environment).arg("api").output().expect("the binary runs");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        (output.status.code().unwrap_or(-1), said)
+    pub async fn new_key(&self, actor: &str, scopes: &[&str]) -> String {
+        let key = ApiKey::generate(&Os);
+        let uuid = || uuid::Builder::from_random_bytes(Os.bits().to_be_bytes()).into_uuid();
+        let new = NewApiKey {
+            id: uuid(),
+            new_actor: uuid(),
+            actor_name: actor.to_owned(),
+            hash: key.hash(),
+            hint: key.hint(),
+            scopes: scopes.iter().map(|scope| (*scope).to_owned()).collect(),
+        };
+        self.owner.add_api_key(new).await.expect("the key is stored");
+        key.text().expose_secret().to_owned()
     }
 
     /// A request with the tester's key.
@@ -146,11 +153,6 @@ impl Api {
     pub async fn payment(&self, method: &str, id: &str) -> Answer {
         send(self.request(method, &format!("/v1/scheduled-payments/{id}")), None).await
     }
-
-    /// All that the process logged.
-    pub fn log_text(&self) -> String {
-        std::fs::read_to_string(self.folder.path().join("log")).expect("the log")
-    }
 }
 
 /// Sends it, with this JSON body if there is one.
@@ -162,22 +164,4 @@ pub async fn send(request: reqwest::RequestBuilder, body: Option<&Value>) -> Ans
     let answer = request.send().await.expect("the API answers");
     let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
     Answer { status, headers, text: answer.text().await.expect("a body") }
-}
-
-fn command(environment: &[(String, String)]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
-    for name in ["DATABASE_URL", "KAFKA_BOOTSTRAP_SERVERS", "SANDBOX_URL"] {
-        command.env_remove(name);
-    }
-    command.envs(environment.iter().map(|(name, value)| (name, value))).env("RUST_LOG", "trace");
-    command.stdin(Stdio::null());
-    command
-}
-
-impl Drop for Api {
-    fn drop(&mut self) {
-        // One that has already ended is no error here.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }

@@ -96,6 +96,20 @@ pub struct Installation {
     folder: tempfile::TempDir,
 }
 
+impl Drop for Installation {
+    /// A failed test shows the last words of every process.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for (name, role) in &self.roles {
+                let text = role.log_text();
+                let lines: Vec<&str> = text.lines().collect();
+                let last = lines[lines.len().saturating_sub(25)..].join("\n");
+                eprintln!("---- {name}\n{last}");
+            }
+        }
+    }
+}
+
 impl Installation {
     /// A database, a ring with its topics, a sandbox and an API key; no other role yet. `settings`
     /// are `("worker.lease", "3s")` and so on.

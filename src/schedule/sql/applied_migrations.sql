@@ -1,3 +1,3 @@
--- Called at connect: which migrations this database has.
+-- Called at connect and by migrate: which migrations this database has.
 -- Index: none. Zero rows, or error 42P01: it was never migrated.
-SELECT version, success FROM _sqlx_migrations ORDER BY version
+SELECT version, checksum, success FROM _sqlx_migrations ORDER BY version

@@ -17,6 +17,7 @@ use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// What the gateway does with one request.
@@ -77,6 +78,7 @@ pub struct ScriptedGateway {
     host: SharedClock,
     script: Mutex<VecDeque<(Act, Duration)>>,
     lookups_down: Mutex<u32>,
+    unrenderable: AtomicBool,
     books: Mutex<Books>,
 }
 
@@ -91,7 +93,15 @@ impl ScriptedGateway {
     #[must_use]
     pub fn new(profile: Profile, true_time: SharedClock, host: SharedClock) -> Self {
         let (script, lookups_down) = (Mutex::new(VecDeque::new()), Mutex::new(0));
-        Self { profile, true_time, host, script, lookups_down, books: Mutex::default() }
+        Self {
+            profile,
+            true_time,
+            host,
+            script,
+            lookups_down,
+            unrenderable: AtomicBool::new(false),
+            books: Mutex::default(),
+        }
     }
 
     /// The next request meets this act, `after` so long.
@@ -108,6 +118,11 @@ impl ScriptedGateway {
     /// The next `count` look-ups learn nothing.
     pub fn lookups_fail(&self, count: u32) {
         *self.lookups_down.lock().unwrap() = count;
+    }
+
+    /// From now on no request can be made any more.
+    pub fn cannot_render(&self) {
+        self.unrenderable.store(true, Ordering::SeqCst);
     }
 
     /// Somebody used this payment's first key with other bytes.
@@ -224,7 +239,7 @@ impl Gateway for ScriptedGateway {
     fn prepare(&self, claimed: &Claimed) -> Result<FrozenRequest, CannotRender> {
         let payment = claimed.payment();
         let payee = claimed.payee().expose_secret();
-        if payee.is_empty() {
+        if payee.is_empty() || self.unrenderable.load(Ordering::SeqCst) {
             return Err(CannotRender("no payee".into()));
         }
         let body =

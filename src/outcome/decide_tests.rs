@@ -1,16 +1,14 @@
 //! The cells of the decision table by name: one row a situation that somebody thought about.
 
-use super::plan::others_open;
-use super::{AfterLookup, Plan, View, after_lookup, decide, gate, parked, plan, with_request};
+use super::{View, decide};
 use crate::domain::decision::{Budget, Decision, EpochChange, SendsAnswered};
 use crate::domain::facts::{Declines, Facts, LookupSupport};
 use crate::domain::guard_cases::payment;
-use crate::domain::lease::{Lease, Mono};
 use crate::domain::payment::{OnExhausted, OnSoftDecline, Payment};
 use crate::domain::reason::Reason;
 use crate::domain::retry::{Ladders, PerMille};
 use crate::domain::state::{Cause, Status};
-use crate::domain::verdict::{Decline, DeclineClass, Doubt, Lookup, NotSent, Verdict};
+use crate::domain::verdict::{Decline, DeclineClass, Doubt, NotSent, Verdict};
 use crate::schedule::{Answer, How};
 use chrono::{DateTime, TimeDelta, Utc};
 use std::time::Duration;
@@ -55,19 +53,19 @@ fn charged(row: &Payment) -> Verdict {
 }
 
 /// A situation that starts from a typical one.
-struct Cell {
-    row: Payment,
+pub(super) struct Cell {
+    pub(super) row: Payment,
     was: Status,
     how: How,
-    facts: Facts,
+    pub(super) facts: Facts,
 }
 
 impl Cell {
-    fn first() -> Self {
+    pub(super) fn first() -> Self {
         Self { row: claimed(Status::Pending, 0), was: Status::Pending, how: How::Sent, facts: facts() }
     }
 
-    fn again(others: i32) -> Self {
+    pub(super) fn again(others: i32) -> Self {
         Self { row: claimed(Status::Unknown, others), was: Status::Unknown, how: How::Sent, facts: facts() }
     }
 
@@ -81,29 +79,29 @@ impl Cell {
         self
     }
 
-    fn without_lookup(mut self) -> Self {
+    pub(super) fn without_lookup(mut self) -> Self {
         self.facts.lookup = LookupSupport::None;
         self
     }
 
-    fn row(mut self, change: impl FnOnce(&mut Payment)) -> Self {
+    pub(super) fn row(mut self, change: impl FnOnce(&mut Payment)) -> Self {
         change(&mut self.row);
         self
     }
 
-    fn wished(self) -> Self {
+    pub(super) fn wished(self) -> Self {
         self.row(|row| row.cancel_wish_at = Some(now() - TimeDelta::minutes(1)))
     }
 
-    fn past_deadline(self) -> Self {
+    pub(super) fn past_deadline(self) -> Self {
         self.row(|row| row.execute_before = Some(now() - TimeDelta::minutes(1)))
     }
 
-    fn key_aged(self, age: TimeDelta) -> Self {
+    pub(super) fn key_aged(self, age: TimeDelta) -> Self {
         self.row(|row| row.epoch_first_sent_at = Some(now() - age))
     }
 
-    fn view(&self) -> View<'_> {
+    pub(super) fn view(&self) -> View<'_> {
         View { payment: &self.row, was: self.was, key_age: None }
     }
 
@@ -358,6 +356,9 @@ fn a_send_without_a_trustworthy_answer_stays_open_on_the_re_ask_ladder() {
     let looked = Cell::again(1).looked_up();
     let expect = (Unknown, Some(Reason::OutcomeUnknown), Own, Same);
     assert_eq!(looked.gives(Verdict::Unknown(Doubt::ServerError)), expect, "a look-up sends nothing");
+    let last = Cell::again(0).looked_up();
+    let expect = (Unknown, Some(Reason::OutcomeUnknown), Nobody, Same);
+    assert_eq!(last.gives(Verdict::Unknown(Doubt::ServerError)), expect, "the last one is never closed");
     let expect = (Parked, Some(Reason::OutcomeUnknown), Nobody, Same);
     for cell in [Cell::first().without_lookup().past_deadline(), Cell::again(1).without_lookup().wished()] {
         assert_eq!(cell.gives(Verdict::Unknown(Doubt::TimedOut)), expect, "nothing can ask any more");
@@ -415,123 +416,4 @@ fn a_tombstone_cancels_only_what_was_wished_to_be_cancelled() {
     let late = (Failed, Some(Reason::DeadlinePassed), All, Same);
     assert_eq!(Cell::again(2).past_deadline().gives(voided()), late);
     assert_eq!(Cell::again(2).gives(voided()), (Parked, Some(Reason::VoidProven), Own, Same));
-}
-
-#[test]
-fn plans_by_name() {
-    let expired = TimeDelta::hours(23);
-    let moved = |row: &mut Payment| row.gateway_account = Some("another".into());
-    let older = |row: &mut Payment| row.renderer = Some(0);
-    let fresh = |row: &mut Payment| (row.gateway_account, row.renderer) = (None, None);
-    for (name, cell, expect) in [
-        ("first send", Cell::first().row(fresh), Plan::Charge),
-        ("retry", Cell::first(), Plan::Charge),
-        ("unknown, all answered since", Cell::again(0), Plan::Charge),
-        ("clean, wished", Cell::again(0).wished(), Plan::GiveBack(NotSent::CancelWished)),
-        ("clean, late", Cell::first().past_deadline(), Plan::GiveBack(NotSent::DeadlinePassed)),
-        ("clean, old key", Cell::first().key_aged(expired), Plan::GiveBack(NotSent::KeyExpired)),
-        ("clean, other account", Cell::first().row(moved), Plan::Park(Reason::AccountChanged)),
-        ("clean, other renderer", Cell::first().row(older), Plan::Park(Reason::AccountChanged)),
-        ("open", Cell::again(1), Plan::LookUpThenCharge),
-        ("open, wished", Cell::again(1).wished(), Plan::LookUpOnly),
-        ("open, late", Cell::again(1).past_deadline(), Plan::LookUpOnly),
-        ("open, old key", Cell::again(1).key_aged(expired), Plan::LookUpOnly),
-        ("open, other renderer", Cell::again(1).row(older), Plan::LookUpOnly),
-        ("open, other account", Cell::again(1).row(moved), Plan::Park(Reason::AccountChanged)),
-        ("open, no look-up", Cell::again(1).without_lookup(), Plan::Charge),
-        (
-            "open, no look-up, wished",
-            Cell::again(1).without_lookup().wished(),
-            Plan::Park(Reason::OutcomeUnknown),
-        ),
-        (
-            "open, no look-up, old key",
-            Cell::again(1).without_lookup().key_aged(expired),
-            Plan::Park(Reason::KeyExpiredUndecided),
-        ),
-        (
-            "open, no look-up, other renderer",
-            Cell::again(1).without_lookup().row(older),
-            Plan::Park(Reason::AccountChanged),
-        ),
-    ] {
-        assert_eq!(plan(&cell.view(), &cell.facts, now()), expect, "{name}");
-    }
-}
-
-#[test]
-fn other_bytes_are_never_sent_under_a_used_key() {
-    let (same, other) = ([1; 32], [2; 32]);
-    let hashed = |row: &mut Payment| row.request_hash = Some([1; 32]);
-    for (cell, planned, hash, expect) in [
-        (Cell::first(), Plan::Charge, other, Plan::Charge),
-        (Cell::first().row(hashed), Plan::Charge, same, Plan::Charge),
-        (Cell::first().row(hashed), Plan::Charge, other, Plan::Park(Reason::RequestChanged)),
-        (Cell::again(1).row(hashed), Plan::LookUpThenCharge, same, Plan::LookUpThenCharge),
-        (Cell::again(1).row(hashed), Plan::LookUpThenCharge, other, Plan::LookUpOnly),
-        (Cell::again(1).row(hashed), Plan::LookUpOnly, other, Plan::LookUpOnly),
-        (
-            Cell::again(1).row(hashed).without_lookup(),
-            Plan::Charge,
-            other,
-            Plan::Park(Reason::RequestChanged),
-        ),
-    ] {
-        assert_eq!(with_request(planned, &cell.row, &cell.facts, &hash), expect);
-    }
-}
-
-#[test]
-fn not_found_permits_a_resend_only_where_it_was_planned() {
-    let only_asked = |seconds: Option<u64>| {
-        let retry_after = seconds.map(Duration::from_secs);
-        AfterLookup::Settle(Verdict::NotSent { why: NotSent::OnlyAsked, retry_after })
-    };
-    let missing = |ahead| Lookup::NotFound { visible_after: Some(now() + TimeDelta::seconds(ahead)) };
-    assert_eq!(after_lookup(Plan::LookUpThenCharge, missing(60), now()), AfterLookup::Charge);
-    assert_eq!(after_lookup(Plan::LookUpOnly, missing(60), now()), only_asked(Some(60)));
-    assert_eq!(after_lookup(Plan::LookUpOnly, missing(-60), now()), only_asked(None));
-    for plan in [Plan::LookUpThenCharge, Plan::LookUpOnly] {
-        let down = Lookup::Unavailable { retry_after: Some(Duration::from_secs(7)) };
-        assert_eq!(after_lookup(plan, down, now()), only_asked(Some(7)));
-        let claims_not_sent = Lookup::Found(not_sent(NotSent::Rejected));
-        assert_eq!(after_lookup(plan, claims_not_sent, now()), only_asked(None));
-        let open = Verdict::Unknown(Doubt::ServerError);
-        assert_eq!(after_lookup(plan, Lookup::Found(open.clone()), now()), AfterLookup::Settle(open));
-    }
-}
-
-#[test]
-fn the_gate_closes_by_lease_key_age_and_deadline_whichever_comes_first() {
-    let lease = Lease {
-        length: Duration::from_secs(30),
-        margin: Duration::from_secs(5),
-        gateway_total: Duration::from_secs(20),
-    };
-    let asked_at = Mono(Duration::from_secs(1_000));
-    let mut cell = Cell::again(1).key_aged(TimeDelta::hours(22));
-    cell.row.execute_before = Some(now() + TimeDelta::minutes(90));
-    let view = View { key_age: Some(Duration::from_secs(22 * 3_600)), ..cell.view() };
-    let gate = gate(&view, asked_at, &lease, &cell.facts);
-    assert_eq!(gate.send_before, Mono(Duration::from_secs(1_005)));
-    assert_eq!(gate.not_before, cell.row.due_at);
-    assert_eq!(gate.key_usable_until, Some(now() + TimeDelta::hours(1)));
-    assert_eq!(gate.key_usable_until_mono, Some(Mono(Duration::from_secs(1_000 + 3_600))));
-    assert_eq!(gate.execute_before, cell.row.execute_before);
-    assert_eq!(gate.check(now(), asked_at), Ok(()));
-    let hours = |n| now() + TimeDelta::hours(n);
-    assert_eq!(gate.check(hours(1), asked_at), Err(NotSent::KeyExpired));
-    assert_eq!(gate.check(now(), gate.send_before), Err(NotSent::LeaseTooShort));
-    assert_eq!(
-        gate.check(cell.row.due_at - TimeDelta::milliseconds(1), asked_at),
-        Err(NotSent::HostClockEarly)
-    );
-}
-
-#[test]
-fn a_parked_claim_closes_only_its_own_send() {
-    let decision = parked(Reason::CannotRender);
-    assert_eq!((decision.to, decision.answered, decision.epoch), (Parked, Own, Same));
-    assert_eq!(decision.budget, Budget::Untouched);
-    assert_eq!(others_open(&claimed(Status::Unknown, 2)), 2);
 }

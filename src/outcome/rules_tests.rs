@@ -1,7 +1,7 @@
 //! The money rules, stated without looking at how `decide` comes to its answer, and tried on random
 //! rows, verdicts, gateways and policies.
 
-use super::cells::{claimed, decline, facts, not_sent, now};
+use super::decide_tests::{claimed, decline, facts, not_sent, now};
 use super::{Plan, View, decide, plan};
 use crate::domain::decision::{Decision, EpochChange, SendsAnswered};
 use crate::domain::effect::{Settling, apply_settle};
@@ -180,7 +180,7 @@ impl Settled {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1_500, ..ProptestConfig::default() })]
 
     #[test]
     fn the_row_is_sound_after_every_settle(s in settled()) {
