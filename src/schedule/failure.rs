@@ -9,7 +9,6 @@ use super::port::ScheduleError;
 use sqlx::{Error, Postgres, Transaction};
 use std::future::Future;
 use tracing::Instrument;
-use tracing::Instrument;
 
 /// The code raised by `refuse_external_id()`.
 const EXTERNAL_ID_TAKEN: &str = "PU001";

@@ -1,4 +1,4 @@
-//! API keys: found by the hash of their text, which alone is stored.
+//! API keys: found by the hash of their text, which is all that is stored of them.
 
 use super::failure::{at_commit, before_commit, commit};
 use super::port::ScheduleError;
@@ -6,7 +6,6 @@ use super::records::{Actor, ApiKeyRecord};
 use super::statements;
 use crate::domain::ids::{ActorId, GatewayName};
 use crate::domain::money::Currency;
-use sqlx::postgres::PgRow;
 use sqlx::{Error, PgPool, Row};
 use uuid::Uuid;
 
@@ -16,10 +15,10 @@ pub(super) async fn find(pool: PgPool, hash: [u8; 32]) -> Result<Option<ApiKeyRe
         .fetch_optional(&pool)
         .await
         .map_err(before_commit)?;
-    found.as_ref().map(record).transpose().map_err(before_commit)
+    found.map(|found| record(&found)).transpose().map_err(before_commit)
 }
 
-fn record(found: &PgRow) -> Result<ApiKeyRecord, Error> {
+fn record(found: &sqlx::postgres::PgRow) -> Result<ApiKeyRecord, Error> {
     let currency: Option<String> = found.try_get("default_currency")?;
     let gateway: Option<String> = found.try_get("default_gateway")?;
     Ok(ApiKeyRecord {
@@ -35,35 +34,41 @@ fn record(found: &PgRow) -> Result<ApiKeyRecord, Error> {
 }
 
 /// A key to be stored.
-pub(super) struct NewKey {
-    pub(super) actor_name: String,
-    pub(super) hash: [u8; 32],
-    pub(super) hint: String,
-    pub(super) scopes: Vec<String>,
+#[derive(Debug, Clone)]
+pub struct NewApiKey {
+    /// Its public id, fresh.
+    pub id: Uuid,
+    /// The id of the actor, if one must be made; fresh.
+    pub new_actor: Uuid,
+    /// The actor's name, 1–100 characters.
+    pub actor_name: String,
+    /// SHA-256 of its text.
+    pub hash: [u8; 32],
+    /// Its first characters, for people.
+    pub hint: String,
+    /// `payments:read`, …
+    pub scopes: Vec<String>,
 }
 
-pub(super) async fn add(pool: PgPool, new: NewKey) -> Result<ActorId, ScheduleError> {
+pub(super) async fn add(pool: PgPool, new: NewApiKey) -> Result<ActorId, ScheduleError> {
     let mut transaction = pool.begin().await.map_err(before_commit)?;
     let actor: Uuid = sqlx::query_scalar(statements::ADD_ACTOR)
-        .bind(new.actor_name)
+        .bind(new.new_actor)
+        .bind(&new.actor_name)
         .fetch_one(&mut *transaction)
         .await
         .map_err(before_commit)?;
     sqlx::query(statements::ADD_API_KEY)
+        .bind(new.id)
         .bind(actor)
         .bind(new.hash.as_slice())
-        .bind(new.hint)
-        .bind(new.scopes)
+        .bind(&new.hint)
+        .bind(&new.scopes)
         .execute(&mut *transaction)
         .await
         .map_err(before_commit)?;
     commit(transaction).await?;
     Ok(ActorId(actor))
-}
-
-pub(super) async fn revoke(pool: PgPool, key_id: Uuid) -> Result<bool, ScheduleError> {
-    let done = sqlx::query(statements::REVOKE_API_KEY).bind(key_id).execute(&pool).await.map_err(at_commit)?;
-    Ok(done.rows_affected() == 1)
 }
 
 pub(super) async fn revoke(pool: PgPool, key_id: Uuid) -> Result<bool, ScheduleError> {
