@@ -13,6 +13,10 @@ BEGIN
             IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = role) THEN
                 EXECUTE format('CREATE ROLE %I NOLOGIN', role);
             END IF;
+            -- A process takes the role of its work with SET ROLE. Superusers may without being told.
+            IF NOT pg_has_role(session_user, role, 'MEMBER') THEN
+                EXECUTE format('GRANT %I TO %I', role, session_user);
+            END IF;
         EXCEPTION WHEN duplicate_object OR unique_violation THEN
             NULL;
         END;
@@ -87,16 +91,40 @@ CREATE TABLE installation (
     released_lineage text NOT NULL,
     -- No payment on a due day before this one can be claimed, expire or miss its deadline.
     oldest_open_day date NOT NULL,
+    -- Set when commits were proven lost (R17); claims stop until an operator releases the lineage.
+    quarantined_at timestamptz,
+    quarantine_reason text,
     created_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 -- Two random UUIDs carry 244 random bits; hashed to 32 bytes.
 INSERT INTO installation (secret, released_lineage, oldest_open_day)
 VALUES (sha256(convert_to(gen_random_uuid()::text || gen_random_uuid()::text, 'UTF8')), current_lineage(),
-        (now() AT TIME ZONE 'UTC')::date);
+        (now() AT TIME ZONE 'UTC')::date - 2);
 
 CREATE FUNCTION lineage_is_released() RETURNS boolean
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_catalog
-    AS $$ SELECT released_lineage = current_lineage() FROM installation $$;
+    AS $$ SELECT quarantined_at IS NULL AND released_lineage = current_lineage() FROM installation $$;
+
+-- Stops every claim at once; the first reason stays.
+CREATE FUNCTION quarantine(why text) RETURNS void
+    LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_catalog
+    AS $$ UPDATE installation SET quarantined_at = clock_timestamp(), quarantine_reason = why
+          WHERE quarantined_at IS NULL $$;
+
+-- An operator's word, after reconciliation: this database, as it is now, may claim.
+CREATE FUNCTION release_lineage() RETURNS void
+    LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_catalog
+    AS $$ UPDATE installation
+          SET released_lineage = current_lineage(), quarantined_at = NULL, quarantine_reason = NULL $$;
+
+-- Aborts a create whose external id another live payment holds: the statement is its own
+-- transaction, so that nothing of it may stay.
+CREATE FUNCTION refuse_external_id() RETURNS boolean
+    LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RAISE EXCEPTION 'the external id is taken' USING ERRCODE = 'PU001';
+END
+$$;
 
 CREATE FUNCTION refuse_change() RETURNS trigger
     LANGUAGE plpgsql AS $$

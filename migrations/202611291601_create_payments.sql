@@ -45,13 +45,13 @@ CREATE TABLE payments (
     next_attempt_at timestamptz NOT NULL,
     gateway text NOT NULL,
     amount_minor bigint NOT NULL CHECK (amount_minor > 0),
-    currency text NOT NULL CHECK (currency ~ '^[A-Z]{3}$'),
-    attempt integer NOT NULL DEFAULT 0,
+    currency text NOT NULL CHECK (length(currency) = 3 AND currency = upper(currency)),
+    attempt integer NOT NULL DEFAULT 0 CHECK (attempt >= 0),
     sends smallint NOT NULL DEFAULT 0 CHECK (sends >= 0),
     held_back smallint NOT NULL DEFAULT 0 CHECK (held_back >= 0),
     held_back_since timestamptz,
-    asks smallint NOT NULL DEFAULT 0,
-    epoch integer NOT NULL DEFAULT 0,
+    asks smallint NOT NULL DEFAULT 0 CHECK (asks >= 0),
+    epoch integer NOT NULL DEFAULT 0 CHECK (epoch >= 0),
     epoch_first_sent_at timestamptz,
     unanswered integer NOT NULL DEFAULT 0 CHECK (unanswered >= 0),
     request_hash bytea,
@@ -82,12 +82,18 @@ CREATE TABLE payments (
     CONSTRAINT open_send_has_age CHECK (unanswered = 0 OR epoch_first_sent_at IS NOT NULL),
     CONSTRAINT claim_belongs_to_processing
         CHECK ((status = 'PROCESSING') = (claim_id IS NOT NULL) AND (claim_id IS NULL) = (lease_until IS NULL)),
-    CONSTRAINT budget_is_kept CHECK (sends <= max_sends)
+    CONSTRAINT budget_is_kept CHECK (sends <= max_sends AND sends <= attempt),
+    CONSTRAINT held_back_has_an_instant CHECK ((held_back > 0) = (held_back_since IS NOT NULL)),
+    -- The id carries the due time; a row in another day's partition would never be found.
+    CONSTRAINT day_is_the_due_day CHECK (due_day = (due_at AT TIME ZONE 'UTC')::date)
 ) PARTITION BY RANGE (due_day);
 -- The late scan's. Its predicate has literal states, since a parameter defeats it.
 CREATE INDEX payments_claimable ON payments (gateway, next_attempt_at) WHERE status IN ('PENDING', 'UNKNOWN');
 -- The reaper's.
 CREATE INDEX payments_leased ON payments (lease_until) WHERE status = 'PROCESSING';
+-- The deadline scan's; a payment without a deadline costs nothing here.
+CREATE INDEX payments_with_deadline ON payments (execute_before)
+    WHERE status = 'PENDING' AND execute_before IS NOT NULL;
 
 CREATE TABLE payment_details (
     due_day date NOT NULL,
@@ -155,8 +161,11 @@ CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON payment_history
 CREATE TRIGGER append_only_truncate BEFORE TRUNCATE ON payment_history
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
--- The outbox. Partitioned by the day of not_before: a day that has passed drains and is dropped.
--- Publishing a notice deletes its row, so an index never holds more than what is outstanding.
+-- The outbox. Partitioned by the day of not_before and not by the time of writing: staging reads in
+-- due order, so it touches one or two partitions; a partition by time of writing would hold a notice
+-- for next year, be looked at by every pass until then, and could not be dropped.
+-- Publishing a notice deletes its row, so an index never holds more than what is outstanding. Rows
+-- are found by what they are, never by a cursor: a transaction that commits late is not skipped.
 CREATE TABLE due_notices (
     notice_id bigint GENERATED ALWAYS AS IDENTITY,
     written_at timestamptz NOT NULL DEFAULT clock_timestamp(),

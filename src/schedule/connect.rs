@@ -1,17 +1,25 @@
-//! Connections, migrations, and the refusal to start on a schema that is not this binary's.
+//! Connections: who we are to Postgres, how long anything may take, and whether its schema is ours.
+//!
+//! **Promises.** No statement, lock or idle transaction waits for ever; each process works with the
+//! least rights of its work; none works on a schema that it does not know. **Why custom plans**: with
+//! hundreds of partitions a generic plan locks all of them.
+//!
+//! Keepalives and `tcp_user_timeout` are set for the server's end; the driver offers neither for ours,
+//! nor TCP_NODELAY, so a Unix socket or a near proxy is the better road.
 
 use super::failure::before_commit;
+use super::migrate::check_schema;
 use super::port::{BoxError, ScheduleError};
 use super::postgres::Postgres;
 use super::statements;
 use crate::platform::config::Database;
-use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{Connection, PgConnection, PgPool, Row};
+use sqlx::{ConnectOptions, Connection, PgConnection};
 use std::str::FromStr;
-use std::sync::Arc;
+use std::time::Duration;
 
-static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
+/// A connection idle for longer may have lost its server.
+const RESTED: Duration = Duration::from_secs(1);
 
 /// Which database role a process works as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,8 +28,26 @@ pub enum Access {
     Api,
     /// Claims, settles, relays, watches; cannot make payments.
     Worker,
-    /// Migrations, partitions, keys: whoever the URL names.
+    /// Migrations, keys, an operator's release: whoever the owner's URL names.
     Owner,
+}
+
+impl Access {
+    fn set_role(self) -> Option<&'static str> {
+        match self {
+            Self::Api => Some("SET ROLE punctual_api"),
+            Self::Worker => Some("SET ROLE punctual_worker"),
+            Self::Owner => None,
+        }
+    }
+
+    fn application_name(self) -> &'static str {
+        match self {
+            Self::Api => "punctual api",
+            Self::Worker => "punctual worker",
+            Self::Owner => "punctual owner",
+        }
+    }
 }
 
 /// Why a process cannot work with this database; what to do is in the words.
@@ -49,8 +75,8 @@ pub enum ConnectError {
         /// The first unknown version.
         version: i64,
     },
-    /// A landed migration was edited.
-    #[error("migration {version} was changed after it was applied")]
+    /// A landed migration was edited, or ended half-way.
+    #[error("migration {version} was changed after it was applied, or did not finish")]
     SchemaChanged {
         /// Its version.
         version: i64,
@@ -60,64 +86,36 @@ pub enum ConnectError {
     Refused(#[source] BoxError),
 }
 
-fn options(url: &str) -> Result<PgConnectOptions, ConnectError> {
-    PgConnectOptions::from_str(url).map_err(|error| ConnectError::BadUrl(error.into()))
+/// The options of one connection.
+pub(super) fn options(settings: &Database, access: Access) -> Result<PgConnectOptions, ConnectError> {
+    let owner = access == Access::Owner && !settings.owner_url.is_empty();
+    let url: &str = if owner { &settings.owner_url } else { &settings.url };
+    let options = PgConnectOptions::from_str(url).map_err(|error| ConnectError::BadUrl(error.into()))?;
+    let statement_ms = settings.statement_timeout.as_millis();
+    // A lock is waited for less long than a statement, so that the error names the lock.
+    let lock_ms = statement_ms / 3;
+    Ok(options
+        .application_name(access.application_name())
+        .options([
+            ("plan_cache_mode", "force_custom_plan".to_owned()),
+            ("statement_timeout", statement_ms.to_string()),
+            ("lock_timeout", lock_ms.to_string()),
+            ("idle_in_transaction_session_timeout", statement_ms.to_string()),
+            ("tcp_user_timeout", statement_ms.to_string()),
+            ("tcp_keepalives_idle", "15".to_owned()),
+            ("tcp_keepalives_interval", "5".to_owned()),
+            ("tcp_keepalives_count", "3".to_owned()),
+            // Compiling a plan takes longer than any statement here should.
+            ("jit", "off".to_owned()),
+            ("timezone", "UTC".to_owned()),
+            // No value of a row reaches the server's log.
+            ("log_parameter_max_length_on_error", "0".to_owned()),
+        ])
+        .disable_statement_logging())
 }
 
-/// Opens a pool for one process and checks the schema.
-///
-/// # Errors
-/// See [`ConnectError`]; `Unreachable` is worth another try.
-pub async fn connect(config: &Database, access: Access) -> Result<Postgres, ConnectError> {
-    let url = if access == Access::Owner { owner_url(config) } else { &config.url };
-    let statement_timeout = format!("{}ms", config.statement_timeout.as_millis());
-    let options = options(url)?.application_name("punctual").options([
-        ("statement_timeout", statement_timeout.as_str()),
-        ("lock_timeout", "5s"),
-        ("idle_in_transaction_session_timeout", "15s"),
-        // A generic plan locks every partition; a custom one only the day it names.
-        ("plan_cache_mode", "force_custom_plan"),
-        ("timezone", "UTC"),
-        // No value of a row reaches the server's log.
-        ("log_parameter_max_length_on_error", "0"),
-    ]);
-    let role = match access {
-        Access::Api => Some("SET ROLE punctual_api"),
-        Access::Worker => Some("SET ROLE punctual_worker"),
-        Access::Owner => None,
-    };
-    let mut check = PgConnection::connect_with(&options).await.map_err(unreachable)?;
-    check_schema(&mut check).await?;
-    let installation =
-        sqlx::query(statements::INSTALLATION).fetch_one(&mut check).await.map_err(unreachable)?;
-    let secret: Vec<u8> = installation.try_get("secret").map_err(unreachable)?;
-    let secret: [u8; 32] = secret
-        .try_into()
-        .map_err(|_| ConnectError::Refused("the installation's secret has a wrong length".into()))?;
-    // A failed goodbye has nothing to say: the work is done.
-    drop(check.close().await);
-    let pool = PgPoolOptions::new()
-        .max_connections(config.pool)
-        .acquire_timeout(config.acquire_timeout)
-        .after_connect(move |connection, _| {
-            Box::pin(async move {
-                if let Some(role) = role {
-                    sqlx::query(role).execute(connection).await?;
-                }
-                Ok(())
-            })
-        })
-        .connect_with(options)
-        .await
-        .map_err(unreachable)?;
-    Ok(Postgres::new(pool, Arc::new(secret)))
-}
-
-fn owner_url(config: &Database) -> &str {
-    if config.owner_url.is_empty() { &config.url } else { &config.owner_url }
-}
-
-fn unreachable(error: sqlx::Error) -> ConnectError {
+/// What a failure before any work means to somebody who starts a process.
+pub(super) fn unreachable(error: sqlx::Error) -> ConnectError {
     match before_commit(error) {
         ScheduleError::Unavailable(source) | ScheduleError::CommitUnknown(source) => {
             ConnectError::Unreachable(source)
@@ -126,76 +124,44 @@ fn unreachable(error: sqlx::Error) -> ConnectError {
     }
 }
 
-/// The versions and checksums that were applied; none in an empty database.
-async fn applied(connection: &mut PgConnection) -> Result<Vec<(i64, Vec<u8>)>, ConnectError> {
-    let there: bool = sqlx::query_scalar("SELECT to_regclass('_sqlx_migrations') IS NOT NULL")
-        .fetch_one(&mut *connection)
-        .await
-        .map_err(unreachable)?;
-    if !there {
-        return Ok(Vec::new());
-    }
-    sqlx::query_as("SELECT version, checksum FROM _sqlx_migrations WHERE success ORDER BY version")
-        .fetch_all(connection)
-        .await
-        .map_err(unreachable)
-}
-
-async fn check_schema(connection: &mut PgConnection) -> Result<(), ConnectError> {
-    let missing = missing(connection).await?;
-    match missing.first() {
-        Some(first) => Err(ConnectError::SchemaOlder { missing: missing.len(), first: first.0 }),
-        None => Ok(()),
-    }
-}
-
-/// Migrations that the database lacks, oldest first; an error where it has others than this binary.
-async fn missing(connection: &mut PgConnection) -> Result<Vec<(i64, String)>, ConnectError> {
-    let applied = applied(connection).await?;
-    for (version, checksum) in &applied {
-        match MIGRATIONS.iter().find(|known| known.version == *version) {
-            None => return Err(ConnectError::SchemaNewer { version: *version }),
-            Some(known) if known.checksum.as_ref() != checksum.as_slice() => {
-                return Err(ConnectError::SchemaChanged { version: *version });
-            }
-            Some(_) => {}
-        }
-    }
-    let is_applied = |version: i64| applied.iter().any(|(applied, _)| *applied == version);
-    let missing = MIGRATIONS.iter().filter(|known| !is_applied(known.version));
-    Ok(missing.map(|known| (known.version, known.description.to_string())).collect())
-}
-
-/// What [`migrate`] would apply, oldest first.
+/// Opens a pool for one process, checks the schema, and reads the installation's secret.
 ///
 /// # Errors
-/// See [`ConnectError`].
-pub async fn migration_plan(config: &Database) -> Result<Vec<(i64, String)>, ConnectError> {
-    let mut connection =
-        PgConnection::connect_with(&options(owner_url(config))?).await.map_err(unreachable)?;
-    missing(&mut connection).await
-}
-
-/// Brings the database to this binary's schema and makes the partitions; answers how many
-/// migrations and partitions that took. Two at once wait for each other.
-///
-/// # Errors
-/// See [`ConnectError`].
-pub async fn migrate(config: &Database) -> Result<(usize, i32), ConnectError> {
-    let options = options(owner_url(config))?;
-    let mut connection = PgConnection::connect_with(&options).await.map_err(unreachable)?;
-    let missing = missing(&mut connection).await?.len();
-    MIGRATIONS.run(&mut connection).await.map_err(|error| ConnectError::Refused(error.into()))?;
-    let made: i32 = sqlx::query_scalar(statements::ENSURE_PARTITIONS)
-        .bind(i32::try_from(config.partition_days_back).unwrap_or(i32::MAX))
-        .bind(i32::try_from(config.partition_days_ahead).unwrap_or(i32::MAX))
-        .fetch_one(&mut connection)
+/// See [`ConnectError`]; only `Unreachable` is worth another try.
+pub async fn connect(settings: &Database, access: Access) -> Result<Postgres, ConnectError> {
+    let options = options(settings, access)?;
+    let mut first = PgConnection::connect_with(&options).await.map_err(unreachable)?;
+    check_schema(&mut first).await?;
+    let secret: Option<Vec<u8>> =
+        sqlx::query_scalar(statements::INSTALLATION).fetch_optional(&mut first).await.map_err(unreachable)?;
+    let secret = secret
+        .and_then(|secret| secret.try_into().ok())
+        .ok_or_else(|| ConnectError::Refused("there is no installation secret of 32 bytes".into()))?;
+    // A failed goodbye has nothing to say: the work is done.
+    drop(first.close().await);
+    let pool = PgPoolOptions::new()
+        .max_connections(settings.pool)
+        .acquire_timeout(settings.acquire_timeout)
+        // A ping before each use would be a round trip more; only what has rested is asked.
+        .test_before_acquire(false)
+        .before_acquire(|connection, meta| {
+            Box::pin(async move {
+                if meta.idle_for < RESTED {
+                    return Ok(true);
+                }
+                Ok(connection.ping().await.is_ok())
+            })
+        })
+        .after_connect(move |connection, _| {
+            Box::pin(async move {
+                if let Some(role) = access.set_role() {
+                    sqlx::query(role).execute(connection).await?;
+                }
+                Ok(())
+            })
+        })
+        .connect_with(options)
         .await
         .map_err(unreachable)?;
-    Ok((missing, made))
-}
-
-/// A pool is a handle: closing it waits for what is out.
-pub(super) async fn close(pool: &PgPool) {
-    pool.close().await;
+    Ok(Postgres::new(pool, secret))
 }

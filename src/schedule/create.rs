@@ -1,10 +1,13 @@
 //! Key, payment, details, history, external id and due notice: one transaction, one statement.
 //!
-//! There is no in-flight marker to get stuck: the idempotency key commits with its payment or not at
-//! all, and a concurrent duplicate waits for that COMMIT and then replays. If our own COMMIT's answer
-//! is lost, the same key is asked again.
+//! The statement is its own transaction: one round trip, and one COMMIT inside the server. There is no
+//! in-flight marker to get stuck: the idempotency key commits with its payment or not at all, and a
+//! concurrent duplicate waits for that COMMIT and then replays. If our own COMMIT's answer is lost,
+//! the same key is asked again.
 
-use super::failure::{before_commit, commit, is_missing_partition};
+use super::cancel::acknowledge;
+use super::failure::{at_commit, before_commit, commit, is_external_id_taken, is_missing_partition};
+use super::find::view;
 use super::port::ScheduleError;
 use super::records::{CreateAnswer, NewPayment, PaymentView};
 use super::{row, statements};
@@ -43,35 +46,23 @@ pub(super) async fn create(pool: PgPool, new: NewPayment) -> Result<CreateAnswer
 }
 
 async fn once(pool: &PgPool, new: &NewPayment) -> Result<Option<CreateAnswer>, ScheduleError> {
-    let mut transaction = pool.begin().await.map_err(before_commit)?;
-    let made = match insert(&mut transaction, new).await {
-        Ok(made) => made,
-        Err(error) if is_missing_partition(&error) => return Ok(Some(CreateAnswer::DayNotReady)),
-        Err(error) => return Err(before_commit(error)),
-    };
-    match made {
-        Some(Made::Payment(view)) => {
-            commit(transaction).await?;
-            Ok(Some(CreateAnswer::Created(view)))
+    let mut connection = pool.acquire().await.map_err(before_commit)?;
+    match insert(&mut connection, new).await {
+        Ok(Some(view)) => Ok(Some(CreateAnswer::Created(view))),
+        Ok(None) => {
+            drop(connection);
+            replay_made(pool, new).await
         }
-        Some(Made::ExternalIdTaken) => {
-            transaction.rollback().await.map_err(before_commit)?;
-            taken_external_id(pool, new).await.map_err(before_commit)
+        Err(error) if is_missing_partition(&error) => Ok(Some(CreateAnswer::DayNotReady)),
+        Err(error) if is_external_id_taken(&error) => {
+            taken_external_id(&mut connection, new).await.map_err(before_commit)
         }
-        None => {
-            found(&mut transaction, new.actor, &new.idempotency_key, &new.request_hash, &new.field_digests)
-                .await
-                .map_err(before_commit)
-        }
+        // The statement was its own transaction.
+        Err(error) => Err(at_commit(error)),
     }
 }
 
-enum Made {
-    Payment(Box<PaymentView>),
-    ExternalIdTaken,
-}
-
-async fn insert(connection: &mut PgConnection, new: &NewPayment) -> Result<Option<Made>, Error> {
+async fn insert(connection: &mut PgConnection, new: &NewPayment) -> Result<Option<Box<PaymentView>>, Error> {
     let (on_soft_decline, on_exhausted) = row::choices(new.retry);
     let made = sqlx::query(statements::CREATE)
         .bind(new.actor.0)
@@ -98,10 +89,7 @@ async fn insert(connection: &mut PgConnection, new: &NewPayment) -> Result<Optio
         .fetch_optional(connection)
         .await?;
     let Some(made) = made else { return Ok(None) };
-    if !made.try_get::<bool, _>("external_id_free")? {
-        return Ok(Some(Made::ExternalIdTaken));
-    }
-    Ok(Some(Made::Payment(Box::new(PaymentView {
+    Ok(Some(Box::new(PaymentView {
         payment: row::payment(&made)?,
         payee: new.payee.clone(),
         description: new.description.clone(),
@@ -109,14 +97,30 @@ async fn insert(connection: &mut PgConnection, new: &NewPayment) -> Result<Optio
         external_id: new.external_id.clone(),
         attempts: Vec::new(),
         first_claimed_at: None,
-    }))))
+    })))
 }
 
-async fn taken_external_id(pool: &PgPool, new: &NewPayment) -> Result<Option<CreateAnswer>, Error> {
+/// What the key made earlier, acknowledged by a COMMIT of its own: a plain read can see a payment that
+/// the standby never got (rule R3), and a replayed 201 promises it.
+async fn replay_made(pool: &PgPool, new: &NewPayment) -> Result<Option<CreateAnswer>, ScheduleError> {
+    let mut transaction = pool.begin().await.map_err(before_commit)?;
+    let NewPayment { actor, idempotency_key, request_hash, field_digests, .. } = new;
+    let made = found(&mut transaction, *actor, idempotency_key, request_hash, field_digests)
+        .await
+        .map_err(before_commit)?;
+    acknowledge(&mut transaction).await?;
+    commit(transaction).await?;
+    Ok(made)
+}
+
+async fn taken_external_id(
+    connection: &mut PgConnection,
+    new: &NewPayment,
+) -> Result<Option<CreateAnswer>, Error> {
     let holder: Option<Uuid> = sqlx::query_scalar(statements::FOUND_EXTERNAL_ID)
         .bind(new.actor.0)
         .bind(&new.external_id)
-        .fetch_optional(pool)
+        .fetch_optional(connection)
         .await?;
     let holder = holder.and_then(|id| PaymentId::from_uuid(id).ok());
     Ok(holder.map(|payment| CreateAnswer::ExternalIdTaken { payment }))
@@ -130,25 +134,16 @@ async fn found(
     request_hash: &[u8; 32],
     digests: &BTreeMap<String, String>,
 ) -> Result<Option<CreateAnswer>, Error> {
-    let found =
-        sqlx::query(statements::FOUND_KEY).bind(actor.0).bind(key).fetch_optional(&mut *connection).await?;
+    let found = sqlx::query(statements::FOUND_KEY).bind(actor.0).bind(key).fetch_optional(&mut *connection).await?;
     let Some(found) = found else { return Ok(None) };
     let payment = row::payment_id(&found, "payment_id")?;
     let day = payment.due_day();
     if found.try_get::<Vec<u8>, _>("request_hash")? == request_hash {
-        let found = sqlx::query(statements::FIND)
-            .bind(day)
-            .bind(payment.as_uuid())
-            .bind(actor.0)
-            .fetch_optional(connection)
-            .await?;
-        return found.map(|found| Ok(CreateAnswer::Replayed(Box::new(row::view(&found)?)))).transpose();
+        let made = view(connection, actor, payment).await?;
+        return Ok(made.map(|made| CreateAnswer::Replayed(Box::new(made))));
     }
-    let found = sqlx::query(statements::FOUND_DIGESTS)
-        .bind(day)
-        .bind(payment.as_uuid())
-        .fetch_optional(connection)
-        .await?;
+    let found =
+        sqlx::query(statements::FOUND_DIGESTS).bind(day).bind(payment.as_uuid()).fetch_optional(connection).await?;
     let Some(found) = found else { return Ok(None) };
     let stored: Json<BTreeMap<String, String>> = found.try_get("field_digests")?;
     let pointers = stored.0.keys().chain(digests.keys()).collect::<std::collections::BTreeSet<_>>();
@@ -168,19 +163,23 @@ pub(super) async fn replay(
     request_hash: [u8; 32],
     digests: BTreeMap<String, String>,
 ) -> Result<Option<CreateAnswer>, ScheduleError> {
-    let mut transaction = pool.begin().await.map_err(before_commit)?;
+    // The probe waits for a create of this key that is in flight, and is always rolled back.
+    let mut probe = pool.begin().await.map_err(before_commit)?;
     let free: Option<Uuid> = sqlx::query_scalar(statements::AWAIT_KEY)
         .bind(actor.0)
         .bind(&key)
         .bind(request_hash.as_slice())
-        .fetch_optional(&mut *transaction)
+        .fetch_optional(&mut *probe)
         .await
         .map_err(before_commit)?;
-    let answer = if free.is_some() {
-        None
-    } else {
-        found(&mut transaction, actor, &key, &request_hash, &digests).await.map_err(before_commit)?
-    };
-    transaction.rollback().await.map_err(before_commit)?;
+    probe.rollback().await.map_err(before_commit)?;
+    if free.is_some() {
+        return Ok(None);
+    }
+    let mut transaction = pool.begin().await.map_err(before_commit)?;
+    let answer =
+        found(&mut transaction, actor, &key, &request_hash, &digests).await.map_err(before_commit)?;
+    acknowledge(&mut transaction).await?;
+    commit(transaction).await?;
     Ok(answer)
 }

@@ -10,16 +10,28 @@ use sqlx::{Error, Postgres, Transaction};
 use std::future::Future;
 use tracing::Instrument;
 
+/// The code raised by `refuse_external_id()`.
+const EXTERNAL_ID_TAKEN: &str = "PU001";
+
 /// Does the database refuse this row's data, so that repeating it is no use? (SQLSTATE 22, 23)
+///
+/// A missing partition is not the row's fault: it passes once the keeper has made it.
 pub(super) fn is_bad_data(error: &Error) -> bool {
-    code(error).is_some_and(|code| code.starts_with("22") || code.starts_with("23"))
+    let refused = code(error).is_some_and(|code| code.starts_with("22") || code.starts_with("23"));
+    refused && !is_missing_partition(error)
 }
 
-/// Is it "no partition for this row"? Postgres reports it as a check violation without a constraint.
+/// Is it "no partition for this row"? Postgres reports it as a check violation without a constraint
+/// (`ExecFindPartition` in `execPartition.c`); a failed CHECK always names one.
 pub(super) fn is_missing_partition(error: &Error) -> bool {
     error
         .as_database_error()
         .is_some_and(|db| db.code().as_deref() == Some("23514") && db.constraint().is_none())
+}
+
+/// Did `create.sql` refuse because another live payment has the external id?
+pub(super) fn is_external_id_taken(error: &Error) -> bool {
+    code(error).as_deref() == Some(EXTERNAL_ID_TAKEN)
 }
 
 fn code(error: &Error) -> Option<String> {
@@ -33,6 +45,7 @@ pub(super) fn before_commit(error: Error) -> ScheduleError {
     const PASSING: [&str; 10] =
         ["08", "53", "57P01", "57P02", "57P03", "57014", "55P03", "25006", "40", "25P03"];
     match code(&error) {
+        Some(_) if is_missing_partition(&error) => ScheduleError::Unavailable(Box::new(error)),
         Some(code) if PASSING.iter().any(|passing| code.starts_with(passing)) => {
             ScheduleError::Unavailable(Box::new(error))
         }
@@ -52,16 +65,23 @@ pub(super) fn before_commit(error: Error) -> ScheduleError {
     }
 }
 
-/// Commits. An error answered by the server means that it did not commit; silence means either.
-pub(super) async fn commit(transaction: Transaction<'static, Postgres>) -> Result<(), ScheduleError> {
-    match transaction.commit().await {
-        Ok(()) => Ok(()),
-        // 57014 at COMMIT can be the wait for the standby given up *after* the local commit.
-        Err(error) if code(&error).is_some_and(|code| code != "57014" && !code.starts_with("57P")) => {
-            Err(before_commit(error))
-        }
-        Err(error) => Err(ScheduleError::CommitUnknown(Box::new(error))),
+/// An error of COMMIT, or of a statement that is its own transaction. The server's refusal means that
+/// nothing was committed; silence, and a session ended from outside, mean either: the wait for the
+/// standby comes after the local commit.
+pub(super) fn at_commit(error: Error) -> ScheduleError {
+    let refused = code(&error).is_some_and(|code| code != "57014" && !code.starts_with("57P"));
+    match before_commit(error) {
+        // An answer that we cannot read was an answer of something that happened.
+        known if refused => known,
+        ScheduleError::Unavailable(source)
+        | ScheduleError::CommitUnknown(source)
+        | ScheduleError::Defect(source) => ScheduleError::CommitUnknown(source),
     }
+}
+
+/// Commits.
+pub(super) async fn commit(transaction: Transaction<'static, Postgres>) -> Result<(), ScheduleError> {
+    transaction.commit().await.map_err(at_commit)
 }
 
 /// Runs a verb to its end even if the caller goes away.
@@ -72,5 +92,28 @@ pub(super) async fn whole<T: Send + 'static>(
         Ok(answer) => answer,
         // A panic inside, or the runtime going down: whether it committed is not known.
         Err(error) => Err(ScheduleError::CommitUnknown(Box::new(error))),
+    }
+}
+
+/// Why a batch was not written: one of its rows, or the database as a whole.
+#[derive(Debug)]
+pub(super) enum BatchFailure {
+    /// At least one row is refused for its data; the others may pass without it.
+    BadRow(Error),
+    /// Nothing of it can be written now.
+    Whole(ScheduleError),
+}
+
+impl From<Error> for BatchFailure {
+    fn from(error: Error) -> Self {
+        if is_bad_data(&error) { Self::BadRow(error) } else { Self::Whole(before_commit(error)) }
+    }
+}
+
+impl BatchFailure {
+    /// Every row of a batch was refused: that is not bad rows but a schema that does not fit, and
+    /// parking them all would make it worse.
+    pub(super) fn all_refused(error: Error) -> ScheduleError {
+        ScheduleError::Defect(Box::new(error))
     }
 }

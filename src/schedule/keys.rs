@@ -1,6 +1,6 @@
 //! API keys: found by the hash of their text, which is all that is stored of them.
 
-use super::failure::{before_commit, commit};
+use super::failure::{at_commit, before_commit, commit};
 use super::port::ScheduleError;
 use super::records::{Actor, ApiKeyRecord};
 use super::statements;
@@ -69,4 +69,9 @@ pub(super) async fn add(pool: PgPool, new: NewApiKey) -> Result<ActorId, Schedul
         .map_err(before_commit)?;
     commit(transaction).await?;
     Ok(ActorId(actor))
+}
+
+pub(super) async fn revoke(pool: PgPool, key_id: Uuid) -> Result<bool, ScheduleError> {
+    let done = sqlx::query(statements::REVOKE_API_KEY).bind(key_id).execute(&pool).await.map_err(at_commit)?;
+    Ok(done.rows_affected() == 1)
 }

@@ -1,42 +1,55 @@
 //! Stage 2, the truth: the only folder with SQL and transactions; one verb is one transaction.
 //!
-//! **Promises.** What a verb answered is durable. Every move of a payment is one conditional update
-//! that states what it relies on, and writes its history row, its attempt and its next due notice in
-//! the same statement. **Relies on** nothing but Postgres under READ COMMITTED: whoever locks a row
-//! first wins, and every condition is judged again on the newest version of the row.
+//! **Promises.** What a verb answered is durable; what it refused did not happen; what is unknown is
+//! said to be unknown. Every move of a payment is one conditional update that writes its history row,
+//! its attempt and its next notice in the same statement. **Relies on** Postgres 15 or later with
+//! `synchronous_commit` on, and on its clock alone. **Why this way**: the guard of each move stands in
+//! its WHERE clause, so two processes never need to trust each other.
 //!
-//! The port ([`Schedule`]) has the verbs that worker, relay and keeper use; [`Postgres`] adds what
-//! intake and people need. `sql/` holds the statements, one a file; read `claim.sql` first.
-//!
-//! If a process dies in here, its transaction rolls back, or has committed and its answer is lost;
-//! each verb says how to find out which.
+//! Read `sql/claim.sql` first, then `claim.rs`, `settle.rs` and `sql/settle.sql`.
 
+mod bad_notices;
+mod cancel;
 mod claim;
+mod claim_late;
 mod connect;
 mod create;
 mod days;
+mod defer;
 mod failure;
+mod fence;
+mod find;
 mod keys;
+mod length;
+mod lineage;
+mod mark;
 #[cfg(any(test, feature = "faults"))]
 #[allow(missing_docs, clippy::unwrap_used)]
 mod memory;
-mod outbox;
+mod migrate;
+mod outcome_columns;
+mod partitions;
+mod poison;
 mod port;
 mod postgres;
 mod proof;
-mod read;
+mod reap;
 mod records;
+mod recover;
 mod row;
 mod settle;
+mod shards;
+mod stage;
 pub mod statements;
-mod watch;
+mod words;
 
-pub use connect::{Access, ConnectError, connect, migrate, migration_plan};
+pub use bad_notices::BadRecord;
+pub use connect::{Access, ConnectError, connect};
 pub use keys::NewApiKey;
 #[cfg(any(test, feature = "faults"))]
 pub use memory::{AttemptRow, Fault, Memory, Verb};
+pub use migrate::{migrate, migration_plan};
 pub use port::*;
 pub use postgres::Postgres;
 pub use proof::*;
 pub use records::*;
-pub use watch::BadRecord;

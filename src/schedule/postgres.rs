@@ -1,6 +1,10 @@
-//! The schedule in Postgres: every verb in one list, each one transaction, each run to its end even
-//! if its caller goes away.
+//! The schedule in Postgres: every verb by name, each in a file of its own.
+//!
+//! **Promises.** A verb, once begun, runs to its end even if its caller goes away ([`whole`]): a
+//! transaction whose future is dropped half-way would leave its outcome to chance. **Relies on** the
+//! database clock for every "due", "expired" and "late".
 
+use super::bad_notices::BadRecord;
 use super::claim::Ask;
 use super::failure::{before_commit, whole};
 use super::keys::NewApiKey;
@@ -9,39 +13,60 @@ use super::port::{
 };
 use super::proof::{Answered, BadNoticeKept, ClaimAnswer, Claimed, Deferred, Settled};
 use super::records::{ApiKeyRecord, CancelAnswer, CreateAnswer, NewPayment, PaymentView};
-use super::watch::BadRecord;
-use super::{claim, connect, create, keys, outbox, read, settle, statements, watch};
+use super::{
+    bad_notices, cancel, claim, claim_late, create, defer, find, keys, lineage, mark, partitions, reap, recover,
+    settle, shards, stage, statements,
+};
 use crate::domain::decision::Decision;
 use crate::domain::ids::{ActorId, ClaimId, GatewayName, PaymentId};
+use crate::domain::intent::Secret;
 use crate::domain::notice::Notice;
 use chrono::{DateTime, NaiveDate, Utc};
 use sqlx::{PgPool, Row};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tracing::Instrument;
+use uuid::Uuid;
 
 /// The schedule in Postgres. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Postgres {
     pool: PgPool,
-    secret: Arc<[u8; 32]>,
+    secret: Arc<Hidden>,
+}
+
+/// The installation's secret, which no `Debug` shows.
+struct Hidden(Secret);
+
+impl std::fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("***")
+    }
 }
 
 impl Postgres {
-    pub(super) fn new(pool: PgPool, secret: Arc<[u8; 32]>) -> Self {
-        Self { pool, secret }
+    pub(super) fn new(pool: PgPool, secret: Secret) -> Self {
+        Self { pool, secret: Arc::new(Hidden(secret)) }
+    }
+
+    /// Ends every connection after its statement; verbs called later are `Unavailable`.
+    pub async fn close(&self) {
+        self.pool.close().await;
     }
 
     /// The installation's secret (rules R17, R18), read once at connect.
     #[must_use]
     pub fn installation_secret(&self) -> &[u8; 32] {
-        &self.secret
+        &self.secret.0
     }
 
     /// Creates a payment with its idempotency key, history and due notice in one transaction.
     ///
     /// # Errors
-    /// Everything but `Defect` is safe to repeat under the same key.
+    /// `CommitUnknown` is first resolved inside by asking again under the same key; where that did
+    /// not help it is answered, and repeating under the same key stays safe. `Unavailable` (nothing
+    /// happened) or `Defect`.
     pub async fn create(&self, new: &NewPayment) -> Result<CreateAnswer, ScheduleError> {
         whole(create::create(self.pool.clone(), new.clone())).await
     }
@@ -52,7 +77,7 @@ impl Postgres {
     /// create of this key that is in flight.
     ///
     /// # Errors
-    /// `Unavailable` or `Defect`.
+    /// `Unavailable`, `CommitUnknown` (repeat it) or `Defect`.
     pub async fn replay(
         &self,
         actor: ActorId,
@@ -60,24 +85,25 @@ impl Postgres {
         request_hash: &[u8; 32],
         field_digests: &BTreeMap<String, String>,
     ) -> Result<Option<CreateAnswer>, ScheduleError> {
-        let (key, digests) = (idempotency_key.to_owned(), field_digests.clone());
-        whole(create::replay(self.pool.clone(), actor, key, *request_hash, digests)).await
+        let key = idempotency_key.to_owned();
+        whole(create::replay(self.pool.clone(), actor, key, *request_hash, field_digests.clone())).await
     }
 
-    /// One payment of this actor with its attempts.
+    /// One payment of this actor with its attempts; `None` for another actor's.
     ///
     /// # Errors
     /// `Unavailable` or `Defect`.
     pub async fn find(&self, actor: ActorId, id: PaymentId) -> Result<Option<PaymentView>, ScheduleError> {
-        whole(read::find(self.pool.clone(), actor, id)).await
+        whole(find::find(self.pool.clone(), actor, id)).await
     }
 
     /// Cancels if the state allows it, answered only after an acknowledged commit (rule R3).
     ///
     /// # Errors
-    /// All but `Defect` are safe to repeat.
+    /// `Unavailable` (also under quarantine), `CommitUnknown` (repeat it: the same answer again) or
+    /// `Defect`.
     pub async fn cancel(&self, actor: ActorId, id: PaymentId) -> Result<CancelAnswer, ScheduleError> {
-        whole(read::cancel(self.pool.clone(), actor, id)).await
+        whole(cancel::cancel(self.pool.clone(), actor, id)).await
     }
 
     /// A key that is neither revoked nor expired, by SHA-256 of its text.
@@ -88,7 +114,7 @@ impl Postgres {
         whole(keys::find(self.pool.clone(), *hash)).await
     }
 
-    /// Stores a new key for an actor made (or found) by name.
+    /// Stores a new key for an actor made (or found) by name. Needs [`super::Access::Owner`].
     ///
     /// # Errors
     /// `Unavailable`, `CommitUnknown` (make another key) or `Defect`.
@@ -96,42 +122,43 @@ impl Postgres {
         whole(keys::add(self.pool.clone(), new)).await
     }
 
-    /// Can this process serve? Asked by `/readyz`; the error says what is missing.
+    /// Revokes a key; `false` if there was none to revoke. Needs [`super::Access::Owner`].
     ///
     /// # Errors
-    /// `Unavailable`: not reachable, read-only, or today's partitions are missing.
+    /// Any; repeating it is safe.
+    pub async fn revoke_api_key(&self, key_id: Uuid) -> Result<bool, ScheduleError> {
+        whole(keys::revoke(self.pool.clone(), key_id)).await
+    }
+
+    /// Can this process serve? Cheap; asked by `/readyz`. It can if the database takes writes and
+    /// today's partition is made.
+    ///
+    /// # Errors
+    /// `Unavailable` with the reason.
     pub async fn ping(&self) -> Result<(), ScheduleError> {
-        let answer = sqlx::query(statements::PING).fetch_one(&self.pool).await.map_err(before_commit)?;
-        if answer.try_get("read_only").map_err(before_commit)? {
-            return Err(ScheduleError::Unavailable("the database takes no writes".into()));
+        let row = sqlx::query(statements::PING).fetch_one(&self.pool).await.map_err(before_commit)?;
+        if row.try_get("read_only").map_err(before_commit)? {
+            return Err(ScheduleError::Unavailable("the database is read-only: a standby".into()));
         }
-        if !answer.try_get::<bool, _>("today_is_made").map_err(before_commit)? {
-            return Err(ScheduleError::Unavailable("today's partitions are missing".into()));
+        if row.try_get("today_is_made").map_err(before_commit)? {
+            return Ok(());
         }
-        Ok(())
+        Err(ScheduleError::Unavailable("today's partition is missing".into()))
     }
 
     /// The database's clock.
     ///
     /// # Errors
-    /// `Unavailable` or `Defect`.
+    /// `Unavailable`.
     pub async fn database_now(&self) -> Result<DateTime<Utc>, ScheduleError> {
         sqlx::query_scalar(statements::DATABASE_NOW).fetch_one(&self.pool).await.map_err(before_commit)
     }
 
-    /// Keeps a record that no code can read; repeating it is harmless.
+    /// Writes down the account behind a gateway's name, once, and answers the one on record: where it
+    /// differs from the configured one, nothing may be sent (rule R4).
     ///
     /// # Errors
-    /// `Unavailable`, `CommitUnknown` or `Defect`: repeat.
-    pub async fn keep_bad_notice(&self, bad: BadRecord) -> Result<BadNoticeKept, ScheduleError> {
-        whole(watch::keep_bad_notice(self.pool.clone(), bad)).await
-    }
-
-    /// Writes down which account a gateway's name stands for, once; answers the account on record,
-    /// which must be the configured one (rule R4).
-    ///
-    /// # Errors
-    /// `Unavailable` or `Defect`.
+    /// Any; repeating it is safe.
     pub async fn register_gateway(&self, name: &GatewayName, account: &str) -> Result<String, ScheduleError> {
         sqlx::query_scalar(statements::REGISTER_GATEWAY)
             .bind(&name.0)
@@ -141,10 +168,35 @@ impl Postgres {
             .map_err(before_commit)
     }
 
-    /// Takes free or expired shards, at most `want`, for `length`; each with a grown epoch.
+    /// Keeps a record that no code can read; repeating it is harmless.
     ///
     /// # Errors
-    /// `Unavailable`, `CommitUnknown` (the shards come free by themselves) or `Defect`.
+    /// Any; repeat it.
+    pub async fn keep_bad_notice(&self, bad: BadRecord) -> Result<BadNoticeKept, ScheduleError> {
+        whole(bad_notices::keep(self.pool.clone(), bad)).await
+    }
+
+    /// Stops every claim of every worker at once (rule R17): an authentic notice proved that commits
+    /// were lost. The first reason stays.
+    ///
+    /// # Errors
+    /// Any; repeat it.
+    pub async fn quarantine(&self, why: &str) -> Result<(), ScheduleError> {
+        whole(lineage::quarantine(self.pool.clone(), why.to_owned())).await
+    }
+
+    /// An operator's word after reconciliation: this database may claim again. Needs [`super::Access::Owner`].
+    ///
+    /// # Errors
+    /// Any; repeat it.
+    pub async fn release_lineage(&self) -> Result<(), ScheduleError> {
+        whole(lineage::release(self.pool.clone())).await
+    }
+
+    /// Takes free or expired shards of a ring of `partitions`, at most `want`, for `length`.
+    ///
+    /// # Errors
+    /// Any; what was taken unseen runs out by itself.
     pub async fn acquire_shards(
         &self,
         holder: &str,
@@ -152,81 +204,63 @@ impl Postgres {
         want: usize,
         length: Duration,
     ) -> Result<Vec<ShardLease>, ScheduleError> {
-        whole(outbox::acquire(self.pool.clone(), holder.to_owned(), partitions, want, length)).await
+        whole(shards::acquire(self.pool.clone(), holder.to_owned(), partitions, want, length)).await
     }
 
-    /// Prolongs those that are still ours; answers which. All of one holder and partition count.
+    /// Prolongs those that are still ours; answers which.
     ///
     /// # Errors
-    /// `Unavailable` or `Defect`.
+    /// Any; repeat it.
     pub async fn renew_shards(
         &self,
         held: &[ShardLease],
         length: Duration,
     ) -> Result<Vec<ShardLease>, ScheduleError> {
-        whole(outbox::renew(self.pool.clone(), held.to_vec(), length)).await
+        whole(shards::renew(self.pool.clone(), held.to_vec(), length)).await
     }
 
     /// Gives them back, so that another takes over at once.
     ///
     /// # Errors
-    /// `Unavailable` or `Defect`; they come free by themselves.
+    /// Any; they run out by themselves.
     pub async fn release_shards(&self, held: &[ShardLease]) -> Result<(), ScheduleError> {
-        whole(outbox::release(self.pool.clone(), held.to_vec())).await
+        whole(shards::release(self.pool.clone(), held.to_vec())).await
     }
 
-    /// Makes the missing partitions from `back` days ago to `ahead` days from now; answers how many.
+    /// Makes the day partitions from `back` days before today to `ahead` days after it that are
+    /// missing; answers how many tables it made.
     ///
     /// # Errors
-    /// `Unavailable` or `Defect`.
+    /// Any; repeat it.
     pub async fn ensure_partitions(&self, back: u32, ahead: u32) -> Result<u32, ScheduleError> {
-        let days = |days: u32| i32::try_from(days).unwrap_or(i32::MAX);
-        let made: i32 = sqlx::query_scalar(statements::ENSURE_PARTITIONS)
-            .bind(days(back))
-            .bind(days(ahead))
-            .fetch_one(&self.pool)
-            .await
-            .map_err(before_commit)?;
-        Ok(u32::try_from(made).unwrap_or(0))
+        whole(partitions::ensure(self.pool.clone(), back, ahead)).await
     }
 
-    /// Moves the oldest day that can hold open rows forward; scans by time start there.
+    /// Drops outbox partitions more than `back` days old in which every notice is published; answers
+    /// how many. With the `back` of [`Self::ensure_partitions`] they are not made again.
     ///
     /// # Errors
-    /// `Unavailable` or `Defect`.
-    pub async fn advance_oldest_open_day(&self) -> Result<NaiveDate, ScheduleError> {
-        sqlx::query_scalar(statements::ADVANCE_OLDEST_OPEN_DAY)
-            .fetch_one(&self.pool)
-            .await
-            .map_err(before_commit)
-    }
-
-    /// Drops partitions of the outbox more than `back` days old that are empty; answers how many.
-    ///
-    /// # Errors
-    /// `Unavailable` or `Defect`.
+    /// Any; repeat it.
     pub async fn drop_drained_notices(&self, back: u32) -> Result<u32, ScheduleError> {
-        let dropped: i32 = sqlx::query_scalar(statements::DROP_DRAINED_NOTICES)
-            .bind(i32::try_from(back).unwrap_or(i32::MAX))
-            .fetch_one(&self.pool)
-            .await
-            .map_err(before_commit)?;
-        Ok(u32::try_from(dropped).unwrap_or(0))
+        whole(partitions::drop_drained(self.pool.clone(), back)).await
     }
 
-    /// Closes every connection after what is under way.
-    pub async fn close(&self) {
-        connect::close(&self.pool).await;
+    /// Moves the oldest open day as far on as no open row forbids; answers where it is.
+    ///
+    /// # Errors
+    /// Any; repeat it.
+    pub async fn advance_oldest_open_day(&self) -> Result<NaiveDate, ScheduleError> {
+        whole(partitions::advance_oldest_open_day(self.pool.clone())).await
     }
 }
 
 impl Schedule for Postgres {
     async fn stage(&self, shard: &ShardLease, lead: Duration, limit: u32) -> Result<Staged, ScheduleError> {
-        whole(outbox::stage(self.pool.clone(), self.secret.clone(), shard.clone(), lead, limit)).await
+        whole(stage::stage(self.pool.clone(), self.secret.0, shard.clone(), lead, limit)).await
     }
 
     async fn mark(&self, shard: &ShardLease, published: &[StagedNotice]) -> Result<bool, ScheduleError> {
-        whole(outbox::mark(self.pool.clone(), shard.clone(), published.to_vec())).await
+        whole(mark::mark(self.pool.clone(), shard.clone(), published.to_vec())).await
     }
 
     async fn claim(
@@ -235,9 +269,12 @@ impl Schedule for Postgres {
         notices: &[Notice],
         claim_ids: &[ClaimId],
     ) -> Result<Vec<ClaimAnswer>, ScheduleError> {
-        let asks = notices.iter().cloned().zip(claim_ids.iter().copied());
-        let asks = asks.map(|(notice, claim_id)| Ask { notice, claim_id }).collect();
-        whole(claim::claim(self.pool.clone(), terms.clone(), asks)).await
+        if notices.len() != claim_ids.len() {
+            return Err(ScheduleError::Defect("one fresh claim id a notice".into()));
+        }
+        let asks = notices.iter().zip(claim_ids);
+        let asks = asks.map(|(notice, claim_id)| Ask { notice: notice.clone(), claim_id: *claim_id });
+        whole(claim::claim(self.pool.clone(), terms.clone(), asks.collect())).await
     }
 
     async fn claim_late(
@@ -246,7 +283,7 @@ impl Schedule for Postgres {
         late_by: Duration,
         claim_ids: &[ClaimId],
     ) -> Result<Vec<Claimed>, ScheduleError> {
-        whole(claim::claim_late(self.pool.clone(), terms.clone(), late_by, claim_ids.to_vec())).await
+        whole(claim_late::claim_late(self.pool.clone(), terms.clone(), late_by, claim_ids.to_vec())).await
     }
 
     async fn recover(
@@ -254,20 +291,24 @@ impl Schedule for Postgres {
         terms: &ClaimTerms,
         claimed: &[(PaymentId, ClaimId)],
     ) -> Result<Vec<Claimed>, ScheduleError> {
-        whole(claim::recover(self.pool.clone(), terms.clone(), claimed.to_vec())).await
+        whole(recover::recover(self.pool.clone(), terms.clone(), claimed.to_vec())).await
     }
 
     async fn settle(&self, batch: Vec<(Answered, Decision)>) -> Result<Vec<Settled>, SettleFailed> {
-        // Not through `whole`: a batch must come back whatever happens. The caller runs this in a
-        // task that is never dropped half-way.
-        settle::settle(self.pool.clone(), batch).await
+        match tokio::spawn(settle::settle(self.pool.clone(), batch).in_current_span()).await {
+            Ok(settled) => settled,
+            // A panic inside loses the batch; the leases run out and the payments are asked about.
+            Err(error) => {
+                Err(SettleFailed { batch: Vec::new(), error: ScheduleError::Defect(Box::new(error)) })
+            }
+        }
     }
 
     async fn defer(&self, notices: &[Notice]) -> Result<Vec<Option<Deferred>>, ScheduleError> {
-        whole(watch::defer(self.pool.clone(), notices.to_vec())).await
+        whole(defer::defer(self.pool.clone(), notices.to_vec())).await
     }
 
     async fn reap(&self, margin: Duration, limit: u32) -> Result<Reaped, ScheduleError> {
-        whole(watch::reap(self.pool.clone(), margin, limit)).await
+        whole(reap::reap(self.pool.clone(), margin, limit)).await
     }
 }

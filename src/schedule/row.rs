@@ -149,21 +149,22 @@ pub(super) fn view(row: &PgRow) -> Result<PaymentView, Error> {
     })
 }
 
-/// One attempt.
-pub(super) fn attempt(row: &PgRow) -> Result<AttemptView, Error> {
-    Ok(AttemptView {
-        attempt: row.try_get("attempt")?,
-        epoch: Epoch(row.try_get("epoch")?),
-        claim_id: ClaimId(row.try_get("claim_id")?),
-        fence: Fence(row.try_get("fence")?),
-        worker: WorkerName(row.try_get("worker")?),
-        claimed_at: row.try_get("claimed_at")?,
-        settled_at: row.try_get("settled_at")?,
-        verdict: row.try_get("verdict")?,
-        code: row.try_get("code")?,
-        http_status: row.try_get("http_status")?,
-        took_ms: row.try_get("took_ms")?,
-        note: row.try_get("note")?,
-        fenced: row.try_get("fenced")?,
-    })
+/// The attempt of a row of `find.sql`; `None` for a payment that was never claimed.
+pub(super) fn attempt(row: &PgRow) -> Result<Option<AttemptView>, Error> {
+    let Some(attempt) = row.try_get("t_attempt")? else { return Ok(None) };
+    Ok(Some(AttemptView {
+        attempt,
+        epoch: Epoch(row.try_get("t_epoch")?),
+        claim_id: ClaimId(row.try_get("t_claim_id")?),
+        fence: Fence(row.try_get("t_fence")?),
+        worker: WorkerName(row.try_get("t_worker")?),
+        claimed_at: row.try_get("t_claimed_at")?,
+        settled_at: row.try_get("t_settled_at")?,
+        verdict: row.try_get("t_verdict")?,
+        code: row.try_get("t_code")?,
+        http_status: row.try_get("t_http_status")?,
+        took_ms: row.try_get("t_took_ms")?,
+        note: row.try_get("t_note")?,
+        fenced: row.try_get("t_fenced")?,
+    }))
 }

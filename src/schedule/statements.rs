@@ -1,67 +1,80 @@
-//! Every statement once: its text, and what a test holds its plan against.
+//! Every statement once: its file, and the text sent to Postgres.
 //!
 //! One statement a file under `sql/`; each opens with who calls it, which index serves it and what
-//! zero rows means.
+//! zero rows means. A test prepares all of them on the migrated database and holds the plans of the
+//! hot ones: only the partitions they name, by the index they name.
 
-/// A statement with its name.
+/// A statement with its file.
 #[derive(Debug, Clone, Copy)]
 pub struct Statement {
-    /// The file's name without its ending.
-    pub name: &'static str,
+    /// `sql/<name>.sql`.
+    pub file: &'static str,
     /// The text sent to Postgres.
     pub text: &'static str,
 }
 
+impl Statement {
+    /// The statement of this file name without its ending.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        ALL.iter().find(|statement| statement.file == format!("sql/{name}.sql"))
+    }
+}
+
 macro_rules! statements {
-    ($( $constant:ident = $name:literal ),* $(,)?) => {
-        $( pub(super) const $constant: &str = include_str!(concat!("sql/", $name, ".sql")); )*
+    ($( $constant:ident = $file:literal ),* $(,)?) => {
+        $( pub(super) const $constant: &str = include_str!($file); )*
         /// All of them.
-        pub const ALL: &[Statement] = &[ $( Statement { name: $name, text: $constant }, )* ];
+        pub const ALL: &[Statement] = &[ $( Statement { file: $file, text: $constant }, )* ];
     };
 }
 
 statements! {
-    ACKNOWLEDGE = "acknowledge",
-    ACQUIRE_SHARDS = "acquire_shards",
-    ADD_ACTOR = "add_actor",
-    ADD_API_KEY = "add_api_key",
-    ADVANCE_OLDEST_OPEN_DAY = "advance_oldest_open_day",
-    AWAIT_KEY = "await_key",
-    CANCEL = "cancel",
-    CLAIM = "claim",
-    CLAIM_LATE_CANDIDATES = "claim_late_candidates",
-    CREATE = "create",
-    DATABASE_NOW = "database_now",
-    DEADLINE_CANDIDATES = "deadline_candidates",
-    DEFER = "defer",
-    DROP_DRAINED_NOTICES = "drop_drained_notices",
-    ENSURE_PARTITIONS = "ensure_partitions",
-    EXPLAIN = "explain",
-    FAIL_BY_DEADLINE = "fail_by_deadline",
-    FENCE = "fence",
-    FIND = "find",
-    FIND_API_KEY = "find_api_key",
-    FIND_ATTEMPTS = "find_attempts",
-    FOUND_DIGESTS = "found_digests",
-    FOUND_EXTERNAL_ID = "found_external_id",
-    FOUND_KEY = "found_key",
-    INSTALLATION = "installation",
-    KEEP_BAD_NOTICE = "keep_bad_notice",
-    MAKE_SHARDS = "make_shards",
-    MARK = "mark",
-    OPEN_DAYS = "open_days",
-    PING = "ping",
-    POISON = "poison",
-    REAP = "reap",
-    REAP_CANDIDATES = "reap_candidates",
-    RECOVER = "recover",
-    REGISTER_GATEWAY = "register_gateway",
-    RELEASE_SHARDS = "release_shards",
-    RENEW_SHARDS = "renew_shards",
-    SETTLE = "settle",
-    SETTLED_ATTEMPTS = "settled_attempts",
-    STAGE = "stage",
-    STAGE_NEXT = "stage_next",
-    STAGE_WINDOW = "stage_window",
-    STILL_CLAIMABLE = "still_claimable",
+    ACKNOWLEDGE = "sql/acknowledge.sql",
+    ACQUIRE_SHARDS = "sql/acquire_shards.sql",
+    ADD_ACTOR = "sql/add_actor.sql",
+    ADD_API_KEY = "sql/add_api_key.sql",
+    ADVANCE_OLDEST_OPEN_DAY = "sql/advance_oldest_open_day.sql",
+    APPLIED_MIGRATIONS = "sql/applied_migrations.sql",
+    AWAIT_KEY = "sql/await_key.sql",
+    CANCEL = "sql/cancel.sql",
+    CLAIM = "sql/claim.sql",
+    CLAIM_LATE_CANDIDATES = "sql/claim_late_candidates.sql",
+    CREATE = "sql/create.sql",
+    DATABASE_NOW = "sql/database_now.sql",
+    DEADLINE_CANDIDATES = "sql/deadline_candidates.sql",
+    DEFER = "sql/defer.sql",
+    DROP_DRAINED_NOTICES = "sql/drop_drained_notices.sql",
+    ENSURE_PARTITIONS = "sql/ensure_partitions.sql",
+    EXPLAIN = "sql/explain.sql",
+    FAIL_BY_DEADLINE = "sql/fail_by_deadline.sql",
+    FENCE = "sql/fence.sql",
+    FIND = "sql/find.sql",
+    FIND_API_KEY = "sql/find_api_key.sql",
+    FOUND_DIGESTS = "sql/found_digests.sql",
+    FOUND_EXTERNAL_ID = "sql/found_external_id.sql",
+    FOUND_KEY = "sql/found_key.sql",
+    INSTALLATION = "sql/installation.sql",
+    KEEP_BAD_NOTICE = "sql/keep_bad_notice.sql",
+    MAKE_SHARDS = "sql/make_shards.sql",
+    MARK = "sql/mark.sql",
+    MISSING_DAYS = "sql/missing_days.sql",
+    OPEN_DAYS = "sql/open_days.sql",
+    PING = "sql/ping.sql",
+    POISON = "sql/poison.sql",
+    QUARANTINE = "sql/quarantine.sql",
+    REAP = "sql/reap.sql",
+    REAP_CANDIDATES = "sql/reap_candidates.sql",
+    RECOVER = "sql/recover.sql",
+    REGISTER_GATEWAY = "sql/register_gateway.sql",
+    RELEASE_LINEAGE = "sql/release_lineage.sql",
+    RELEASE_SHARDS = "sql/release_shards.sql",
+    RENEW_SHARDS = "sql/renew_shards.sql",
+    REVOKE_API_KEY = "sql/revoke_api_key.sql",
+    SETTLE = "sql/settle.sql",
+    SETTLED_ATTEMPTS = "sql/settled_attempts.sql",
+    STAGE = "sql/stage.sql",
+    STAGE_NEXT = "sql/stage_next.sql",
+    STAGE_WINDOW = "sql/stage_window.sql",
+    STILL_CLAIMABLE = "sql/still_claimable.sql",
 }

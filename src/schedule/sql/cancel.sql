@@ -1,19 +1,21 @@
 -- Called by cancel: the compare-and-swap that a claim races with. Whoever locks the row first wins.
 -- Index: the partition's primary key. Zero rows: find.sql, in the same transaction, tells why.
 --   $1 due day   $2 payment id   $3 actor
-WITH gone AS (
+WITH moment AS MATERIALIZED (
+    SELECT clock_timestamp() AS at, lineage_is_released() AS released
+), gone AS (
     UPDATE payments p SET
         status = 'CANCELLED', status_reason = 'cancelled_by_client', last_moved_at = m.at,
         history_seq = p.history_seq + 1,
         history_hash = history_hash(p.history_hash, p.id, p.history_seq + 1, 'PENDING', 'CANCELLED', 'cancelled',
             'actor:' || $3::text, p.fence, p.attempt, p.epoch, m.at, '{}'),
         last_xid = greatest(pg_current_xact_id(), p.last_xid)
-    FROM (SELECT clock_timestamp() AS at, lineage_is_released() AS released) AS m
+    FROM moment m
     -- Only a clean PENDING row: every other one may be charged already. In a database that is not
     -- released (R17) a PENDING row may be one that was charged after the backup.
     WHERE p.due_day = $1 AND p.id = $2 AND p.actor_id = $3 AND p.status = 'PENDING' AND p.unanswered = 0
       AND m.released
-    RETURNING p.*, m.at
+    RETURNING p.id, p.actor_id, p.history_seq, p.history_hash, p.fence, p.attempt, p.epoch, p.last_xid, m.at
 ), history AS (
     INSERT INTO payment_history (payment_id, seq, was, became, cause, done_by, fence, attempt, epoch, at,
                                  detail, hash, xid)
@@ -25,5 +27,4 @@ WITH gone AS (
     USING gone g JOIN payment_details d ON d.due_day = $1 AND d.id = g.id
     WHERE x.actor_id = g.actor_id AND x.external_id = d.external_id AND x.payment_id = g.id
 )
-SELECT g.*, d.payee_sealed, d.description, d.metadata, d.external_id
-FROM gone g JOIN payment_details d ON d.due_day = $1 AND d.id = g.id
+SELECT g.id FROM gone g

@@ -37,7 +37,7 @@ WITH moment AS MATERIALIZED (
         history_hash = history_hash(p.history_hash, p.id, p.history_seq + 1, p.status, 'PROCESSING',
             'claimed', $8, p.fence + 1, p.attempt + 1, p.epoch, m.at, '{"claimId":"' || a.claim_id || '"}'),
         last_xid = greatest(pg_current_xact_id(), p.last_xid)
-    FROM asked a, locked l, moment m, released r
+    FROM asked a, locked l, moment m
     WHERE p.due_day = $1
       AND p.id = a.id
       AND l.id = a.id
@@ -50,7 +50,7 @@ WITH moment AS MATERIALIZED (
       -- R9: the database's word on "due".
       AND p.next_attempt_at <= m.at
       -- R17: no claim in a database that was restored or promoted and not released.
-      AND r.yes
+      AND (SELECT r.yes FROM released r)
     RETURNING p.*, l.was, l.was_first_sent_at, m.at AS claimed_at
 ), history AS (
     INSERT INTO payment_history (payment_id, seq, was, became, cause, done_by, fence, attempt, epoch, at,

@@ -1,7 +1,7 @@
 -- Called by create: key, payment, details, first history row, external id and due notice in one
 -- transaction and one statement.
--- Index: the idempotency key's. `payment_id` null: the key is taken (found_key.sql tells by what);
--- `external_id_free` false: roll back, another live payment has it.
+-- Index: the idempotency key's. Zero rows: the key is taken (found_key.sql tells by what). Error PU001:
+-- another live payment has the external id, and nothing of this statement stays.
 --   $1 actor      $2 key           $3 request hash   $4 id           $5 due day     $6 due at
 --   $7 execute before              $8 gateway        $9 amount       $10 currency   $11 max sends
 --   $12 on soft decline            $13 on exhausted  $14 lane        $15 payee      $16 description
@@ -40,6 +40,13 @@ WITH moment AS MATERIALIZED (
 ), notice AS (
     INSERT INTO due_notices (shard, payment_id, payment_day, gateway, lane, due_at, not_before, attempt, traceparent)
     SELECT $21, $4, $5, $8, $14, $6, $6, 0, $19 FROM key
+), older AS (
+    -- A day long past may lie before the bound of the scans; advance_oldest_open_day() takes the
+    -- same row lock and then sees this payment, or is followed by this.
+    UPDATE installation i SET oldest_open_day = least(i.oldest_open_day, $5) FROM key
+    WHERE $5 < (now() AT TIME ZONE 'UTC')::date - 1
 )
-SELECT p.*, ($18::text IS NULL OR EXISTS (SELECT 1 FROM external)) AS external_id_free
+SELECT p.*,
+       CASE WHEN $18::text IS NOT NULL AND NOT EXISTS (SELECT 1 FROM external) THEN refuse_external_id() END
+           AS external_id_refused
 FROM payment p

@@ -1,3 +1,3 @@
--- Called by database_now: the clock that decides "due".
--- One row, always.
-SELECT clock_timestamp() AS at
+-- Called by workers to know how far their own clock is from the database's.
+-- Index: none. One row, always.
+SELECT clock_timestamp() AS database_now

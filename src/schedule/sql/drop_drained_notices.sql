@@ -1,2 +1,4 @@
--- Called by the keeper. One row: how many partitions of the outbox, older than $1 days, were dropped.
+-- Called by the keeper.
+-- Index: none (the catalogue). One row: how many partitions of the outbox were dropped.
+--   $1 days before today that are kept, drained or not
 SELECT drop_drained_notices($1) AS dropped

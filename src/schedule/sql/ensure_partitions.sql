@@ -1,3 +1,5 @@
--- Called by migrate and by the keeper: every partition from $1 days back to $2 days ahead.
--- One row: how many were missing.
-SELECT ensure_partitions((now() AT TIME ZONE 'UTC')::date - $1::integer, (now() AT TIME ZONE 'UTC')::date + $2::integer) AS made
+-- Called by migrate and by the keeper for a few days at a time: each call is one transaction and locks
+-- what it makes.
+-- Index: none (the catalogue). One row: how many partitions were made.
+--   $1 days
+SELECT coalesce(sum(ensure_partitions(d, d)), 0)::integer AS made FROM unnest($1::date[]) AS d

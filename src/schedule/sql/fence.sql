@@ -31,6 +31,7 @@ WITH kept AS (
 ), notice AS (
     INSERT INTO due_notices (shard, payment_id, payment_day, gateway, lane, due_at, not_before, attempt)
     SELECT $13, n.id, $1, n.gateway, n.lane, n.due_at, n.next_attempt_at, n.attempt
-    FROM noted n WHERE $12 AND n.status = 'UNKNOWN'
+    -- Where the row was overdue already, its notice is out or the late scan has it.
+    FROM noted n WHERE $12 AND n.status = 'UNKNOWN' AND n.next_attempt_at >= n.at
 )
 SELECT n.status FROM noted n

@@ -6,7 +6,7 @@ WITH moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at
 ), expired AS (
     UPDATE payments p SET
-        status = 'UNKNOWN', status_reason = 'lease_expired', asks = p.asks + 1,
+        status = 'UNKNOWN', status_reason = 'lease_expired', asks = least(p.asks + 1, 32767),
         -- Asked at once: it has been unknown for longer than a lease.
         next_attempt_at = greatest(m.at, p.due_at),
         claim_id = NULL, lease_until = NULL, last_moved_at = m.at,

@@ -47,10 +47,10 @@ WITH moment AS MATERIALIZED (
         gateway_account = CASE WHEN a.next_epoch THEN NULL ELSE p.gateway_account END,
         renderer = CASE WHEN a.next_epoch THEN NULL ELSE p.renderer END,
         sends = CASE WHEN a.budget > 0 AND a.counted THEN greatest(p.sends - 1, 0) ELSE p.sends END,
-        held_back = CASE a.budget WHEN 0 THEN 0 WHEN 1 THEN p.held_back + 1 ELSE p.held_back END,
+        held_back = CASE a.budget WHEN 0 THEN 0 WHEN 1 THEN least(p.held_back + 1, 32767) ELSE p.held_back END,
         held_back_since = CASE a.budget WHEN 0 THEN NULL WHEN 1 THEN coalesce(p.held_back_since, a.at)
                                         ELSE p.held_back_since END,
-        asks = CASE WHEN a.became = 'UNKNOWN' THEN p.asks + 1 ELSE 0 END,
+        asks = CASE WHEN a.became = 'UNKNOWN' THEN least(p.asks + 1, 32767) ELSE 0 END,
         gateway_ref = coalesce(a.reference, p.gateway_ref),
         claim_id = NULL,
         lease_until = NULL,
@@ -81,6 +81,7 @@ WITH moment AS MATERIALIZED (
     INSERT INTO gateway_refs (gateway, reference, payment_id)
     SELECT w.gateway, w.reference, w.id FROM written w WHERE w.reference IS NOT NULL
     ON CONFLICT DO NOTHING
+    RETURNING payment_id
 ), freed AS (
     -- A payment that will never be charged gives its external id back.
     DELETE FROM external_ids x
@@ -97,4 +98,10 @@ WITH moment AS MATERIALIZED (
     SELECT w.shard, w.id, $1, w.gateway, w.lane, w.due_at, w.next_attempt_at, w.attempt
     FROM written w WHERE w.status IN ('PENDING', 'UNKNOWN')
 )
-SELECT w.id, w.claim AS claim_id, w.status FROM written w
+SELECT w.claim AS claim_id, w.status,
+       -- One charge that pays for two payments: somebody must look.
+       w.reference IS NOT NULL AND EXISTS (
+           SELECT 1 FROM gateway_refs g
+           WHERE g.gateway = w.gateway AND g.reference = w.reference AND g.payment_id <> w.id
+       ) AS reference_is_anothers
+FROM written w

@@ -1,5 +1,5 @@
 -- Called by stage when it found less than it may read: when the next notice comes within the lead.
--- Index: due_notices_in_order, one look a shard. Null: nothing for the next day.
+-- Index: due_notices_in_order, one look a shard. Null: nothing until $3.
 --   $1 shards   $2 after   $3 at most
 SELECT min(n.not_before) AS next_due
 FROM unnest($1::smallint[]) AS s (shard)

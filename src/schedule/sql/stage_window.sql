@@ -2,7 +2,7 @@
 -- the start of the oldest partition of the outbox that still exists.
 -- One row, always.
 SELECT clock_timestamp() AS database_now,
-       coalesce((SELECT to_timestamp(min(right(c.relname, 8)), 'YYYYMMDD') AT TIME ZONE 'UTC'
+       coalesce((SELECT to_date(min(right(c.relname, 8)), 'YYYYMMDD')
                  FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
                  WHERE i.inhparent = 'due_notices'::regclass)::timestamp AT TIME ZONE 'UTC',
                 clock_timestamp()) AS oldest

@@ -1,15 +1,16 @@
-//! The outbox as the relay sees it: stage, mark, and the leases of its shards.
+//! What the relay is to publish next, in due order.
 //!
-//! Publishing a notice deletes its row. Rows are found by what they are (shard and instant), never
-//! by a cursor on a sequence, which would skip what commits late.
+//! Rows are found by what they are (shard and instant), never by a cursor on a sequence, which would
+//! skip what commits late. Notices that nothing can claim any more are deleted here instead of being
+//! published. If this dies here, the same notices are staged again.
 
-use super::claim::interval;
 use super::failure::{before_commit, commit};
+use super::mark::delete;
 use super::port::{ScheduleError, ShardLease, Staged, StagedNotice};
 use super::{row, statements};
 use crate::domain::bucket::SHARDS;
 use crate::domain::ids::GatewayName;
-use crate::domain::intent::notice_mac;
+use crate::domain::intent::{Secret, notice_mac};
 use crate::domain::notice::Notice;
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use sqlx::postgres::PgRow;
@@ -30,7 +31,7 @@ fn shards_of(lease: &ShardLease) -> Vec<i16> {
 
 pub(super) async fn stage(
     pool: PgPool,
-    secret: std::sync::Arc<[u8; 32]>,
+    secret: Secret,
     lease: ShardLease,
     lead: Duration,
     limit: u32,
@@ -43,7 +44,7 @@ pub(super) async fn stage(
 
 async fn read(
     connection: &mut PgConnection,
-    secret: &[u8; 32],
+    secret: &Secret,
     lease: &ShardLease,
     lead: Duration,
     limit: u32,
@@ -80,7 +81,7 @@ async fn read(
     Ok(Staged { notices, database_now, next_due })
 }
 
-fn notice(found: &PgRow, secret: &[u8; 32]) -> Result<StagedNotice, Error> {
+fn notice(found: &PgRow, secret: &Secret) -> Result<StagedNotice, Error> {
     let notice = Notice {
         payment: row::payment_id(found, "payment_id")?,
         gateway: GatewayName(found.try_get("gateway")?),
@@ -116,9 +117,9 @@ async fn drop_dead(
     if days.is_empty() {
         return Ok(notices);
     }
-    let mut alive: HashSet<Uuid> = HashSet::new();
+    let mut alive: HashSet<(Uuid, i32)> = HashSet::new();
     for (day, (ids, attempts)) in days {
-        let found: Vec<Uuid> = sqlx::query_scalar(statements::STILL_CLAIMABLE)
+        let found: Vec<(Uuid, i32)> = sqlx::query_as(statements::STILL_CLAIMABLE)
             .bind(day)
             .bind(ids)
             .bind(attempts)
@@ -126,114 +127,13 @@ async fn drop_dead(
             .await?;
         alive.extend(found);
     }
-    let (keep, dead): (Vec<_>, Vec<_>) = notices
-        .into_iter()
-        .partition(|staged| !is_old(staged) || alive.contains(&staged.notice.payment.as_uuid()));
+    let is_alive =
+        |staged: &StagedNotice| alive.contains(&(staged.notice.payment.as_uuid(), staged.notice.attempt));
+    let (keep, dead): (Vec<_>, Vec<_>) =
+        notices.into_iter().partition(|staged| !is_old(staged) || is_alive(staged));
     if !dead.is_empty() {
         tracing::debug!(dropped = dead.len(), "old notices that nothing can claim");
         delete(connection, lease, &dead).await?;
     }
     Ok(keep)
-}
-
-pub(super) async fn mark(
-    pool: PgPool,
-    lease: ShardLease,
-    published: Vec<StagedNotice>,
-) -> Result<bool, ScheduleError> {
-    let mut transaction = pool.begin().await.map_err(before_commit)?;
-    let held = delete(&mut transaction, &lease, &published).await.map_err(before_commit)?;
-    commit(transaction).await?;
-    Ok(held)
-}
-
-async fn delete(
-    connection: &mut PgConnection,
-    lease: &ShardLease,
-    notices: &[StagedNotice],
-) -> Result<bool, Error> {
-    let instants: Vec<DateTime<Utc>> = notices.iter().map(|staged| staged.notice.not_before).collect();
-    let (Some(first), Some(last)) = (instants.iter().min(), instants.iter().max()) else { return Ok(true) };
-    sqlx::query_scalar(statements::MARK)
-        .bind(first)
-        .bind(last)
-        .bind(notices.iter().map(|staged| staged.notice_id).collect::<Vec<_>>())
-        .bind(notices.iter().map(|staged| staged.shard).collect::<Vec<_>>())
-        .bind(&instants)
-        .bind(lease.partitions)
-        .bind(lease.residue)
-        .bind(&lease.holder)
-        .bind(lease.epoch)
-        .fetch_one(connection)
-        .await
-}
-
-fn lease(found: &PgRow) -> Result<ShardLease, Error> {
-    Ok(ShardLease {
-        residue: found.try_get("residue")?,
-        partitions: found.try_get("partitions")?,
-        holder: found.try_get("holder")?,
-        epoch: found.try_get("epoch")?,
-    })
-}
-
-pub(super) async fn acquire(
-    pool: PgPool,
-    holder: String,
-    partitions: i32,
-    want: usize,
-    length: Duration,
-) -> Result<Vec<ShardLease>, ScheduleError> {
-    let mut transaction = pool.begin().await.map_err(before_commit)?;
-    let rows = async {
-        sqlx::query(statements::MAKE_SHARDS).bind(partitions).execute(&mut *transaction).await?;
-        sqlx::query(statements::ACQUIRE_SHARDS)
-            .bind(partitions)
-            .bind(holder)
-            .bind(i64::try_from(want).unwrap_or(i64::MAX))
-            .bind(interval(length))
-            .fetch_all(&mut *transaction)
-            .await
-    };
-    let rows = rows.await.map_err(before_commit)?;
-    commit(transaction).await?;
-    rows.iter().map(lease).collect::<Result<_, _>>().map_err(before_commit)
-}
-
-/// The leases of one holder and partition count, as two columns.
-fn columns(held: &[ShardLease]) -> (Vec<i32>, Vec<i64>) {
-    held.iter().map(|lease| (lease.residue, lease.epoch)).unzip()
-}
-
-pub(super) async fn renew(
-    pool: PgPool,
-    held: Vec<ShardLease>,
-    length: Duration,
-) -> Result<Vec<ShardLease>, ScheduleError> {
-    let Some(first) = held.first() else { return Ok(Vec::new()) };
-    let (residues, epochs) = columns(&held);
-    let rows = sqlx::query(statements::RENEW_SHARDS)
-        .bind(first.partitions)
-        .bind(&first.holder)
-        .bind(residues)
-        .bind(epochs)
-        .bind(interval(length))
-        .fetch_all(&pool)
-        .await
-        .map_err(before_commit)?;
-    rows.iter().map(lease).collect::<Result<_, _>>().map_err(before_commit)
-}
-
-pub(super) async fn release(pool: PgPool, held: Vec<ShardLease>) -> Result<(), ScheduleError> {
-    let Some(first) = held.first() else { return Ok(()) };
-    let (residues, epochs) = columns(&held);
-    sqlx::query(statements::RELEASE_SHARDS)
-        .bind(first.partitions)
-        .bind(&first.holder)
-        .bind(residues)
-        .bind(epochs)
-        .execute(&pool)
-        .await
-        .map_err(before_commit)?;
-    Ok(())
 }

@@ -1,17 +1,18 @@
-//! What watches the schedule: expired leases, deadlines, deferred notices, partitions, bad records.
+//! Expired claims become UNKNOWN, and clean payments past their deadline FAILED.
+//!
+//! **Promises.** Never back to PENDING: a worker that died may have called the gateway. The scan skips
+//! locked rows, so a settle that comes at the same instant wins. Two transactions, since a failure of
+//! the second must not undo the first. If this dies here, the next pass finds the rest.
 
-use super::claim::interval;
-use super::days::by_day;
 use super::failure::{before_commit, commit};
+use super::length::interval;
 use super::port::{Reaped, ScheduleError};
-use super::proof::{BadNoticeKept, Deferred};
 use super::statements;
 use crate::domain::bucket::shard;
 use crate::domain::ids::PaymentId;
-use crate::domain::notice::Notice;
 use chrono::NaiveDate;
 use sqlx::{Error, PgConnection, PgPool, Row};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -85,64 +86,4 @@ async fn fail_by_deadline(connection: &mut PgConnection, limit: u32) -> Result<u
         moved += u32::try_from(count).unwrap_or(u32::MAX);
     }
     Ok(moved)
-}
-
-pub(super) async fn defer(
-    pool: PgPool,
-    notices: Vec<Notice>,
-) -> Result<Vec<Option<Deferred>>, ScheduleError> {
-    let mut owned: HashSet<(Uuid, i32)> = HashSet::new();
-    for (day, places) in by_day(&notices, |notice| notice.payment) {
-        let ids: Vec<Uuid> = places.iter().map(|place| notices[*place].payment.as_uuid()).collect();
-        let attempts: Vec<i32> = places.iter().map(|place| notices[*place].attempt).collect();
-        let found: Vec<(Uuid, i32)> = sqlx::query_as(statements::DEFER)
-            .bind(day)
-            .bind(ids)
-            .bind(attempts)
-            .fetch_all(&pool)
-            .await
-            .map_err(before_commit)?;
-        owned.extend(found);
-    }
-    let is_owned = |notice: &Notice| owned.contains(&(notice.payment.as_uuid(), notice.attempt));
-    Ok(notices.iter().map(|notice| is_owned(notice).then(Deferred::new)).collect())
-}
-
-/// A record that no code can read, as it came.
-#[derive(Debug, Clone)]
-pub struct BadRecord {
-    /// Its topic.
-    pub topic: String,
-    /// Its partition.
-    pub partition: i32,
-    /// Its offset.
-    pub offset: i64,
-    /// What is wrong with it, for people.
-    pub reason: String,
-    /// Its key, cut to 1 KiB.
-    pub key: Option<Vec<u8>>,
-    /// Its value, cut to 16 KiB.
-    pub payload: Option<Vec<u8>>,
-}
-
-pub(super) async fn keep_bad_notice(pool: PgPool, bad: BadRecord) -> Result<BadNoticeKept, ScheduleError> {
-    let cut = |bytes: Option<Vec<u8>>, most: usize| {
-        bytes.map(|mut bytes| {
-            bytes.truncate(most);
-            bytes
-        })
-    };
-    let mut transaction = pool.begin().await.map_err(before_commit)?;
-    sqlx::query(statements::KEEP_BAD_NOTICE)
-        .bind(bad.topic)
-        .bind(bad.partition)
-        .bind(bad.offset)
-        .bind(bad.reason)
-        .bind(cut(bad.key, 1_024))
-        .bind(cut(bad.payload, 16_384))
-        .execute(&mut *transaction)
-        .await
-        .map_err(before_commit)?;
-    commit(transaction).await?;
-    Ok(BadNoticeKept::new())
 }

@@ -1,0 +1,114 @@
+//! What Kafka did not bring in time is claimed straight from the schedule, oldest first: the same
+//! claim rule, fed by a scan that skips what others hold.
+
+use super::claim::{Candidate, park, won};
+use super::failure::{BatchFailure, before_commit, commit};
+use super::length::interval;
+use super::poison::Poisoned;
+use super::port::{ClaimTerms, ScheduleError};
+use super::proof::Claimed;
+use super::statements;
+use crate::domain::ids::{ClaimId, PaymentId};
+use chrono::NaiveDate;
+use sqlx::{Error, PgConnection, PgPool, Row};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// Due day, id and claims so far of a late row.
+type Late = (NaiveDate, Uuid, i32);
+
+pub(super) async fn claim_late(
+    pool: PgPool,
+    terms: ClaimTerms,
+    late_by: Duration,
+    claim_ids: Vec<ClaimId>,
+) -> Result<Vec<Claimed>, ScheduleError> {
+    let mut late = Vec::new();
+    match batch(&pool, &terms, late_by, &claim_ids, &mut late).await {
+        Err(BatchFailure::BadRow(error)) => {
+            tracing::warn!(%error, rows = late.len(), "a late batch holds a bad row");
+            shed_bad_rows(&pool, &terms, late, error).await?;
+            // The good ones are found again by the next scan.
+            Ok(Vec::new())
+        }
+        Err(BatchFailure::Whole(error)) => Err(error),
+        Ok(claimed) => Ok(claimed),
+    }
+}
+
+async fn batch(
+    pool: &PgPool,
+    terms: &ClaimTerms,
+    late_by: Duration,
+    claim_ids: &[ClaimId],
+    late: &mut Vec<Late>,
+) -> Result<Vec<Claimed>, BatchFailure> {
+    let mut transaction = pool.begin().await?;
+    *late = scan(&mut transaction, terms, late_by, claim_ids.len()).await?;
+    let mut days: BTreeMap<NaiveDate, Vec<Candidate>> = BTreeMap::new();
+    for ((day, id, attempt), claim_id) in late.iter().zip(claim_ids) {
+        let candidate = Candidate { id: *id, attempt: *attempt, claim_id: *claim_id };
+        days.entry(*day).or_default().push(candidate);
+    }
+    let mut claimed = Vec::with_capacity(late.len());
+    for (day, candidates) in days {
+        claimed.extend(won(&mut transaction, terms, day, &candidates).await?);
+    }
+    commit(transaction).await.map_err(BatchFailure::Whole)?;
+    claimed.sort_by_key(|claimed| (claimed.payment().next_attempt_at, claimed.payment().id));
+    Ok(claimed)
+}
+
+/// Locks late rows, in the order of their lateness: two scans skip each other's rows, and a batch by
+/// id that waits for one of ours holds none that we wait for, because we never wait.
+async fn scan(
+    transaction: &mut PgConnection,
+    terms: &ClaimTerms,
+    late_by: Duration,
+    limit: usize,
+) -> Result<Vec<Late>, Error> {
+    let bounds = sqlx::query(statements::OPEN_DAYS).fetch_one(&mut *transaction).await?;
+    if !bounds.try_get::<bool, _>("released")? {
+        return Ok(Vec::new());
+    }
+    sqlx::query_as(statements::CLAIM_LATE_CANDIDATES)
+        .bind(bounds.try_get::<NaiveDate, _>("oldest_open_day")?)
+        .bind(bounds.try_get::<NaiveDate, _>("today")?)
+        .bind(&terms.gateway.0)
+        .bind(interval(late_by))
+        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+        .fetch_all(transaction)
+        .await
+}
+
+/// Tries each row's claim alone, in a transaction that is always rolled back, and parks those that the
+/// database refuses.
+async fn shed_bad_rows(
+    pool: &PgPool,
+    terms: &ClaimTerms,
+    late: Vec<Late>,
+    error: Error,
+) -> Result<(), ScheduleError> {
+    let mut bad = Vec::new();
+    for (day, id, attempt) in &late {
+        let mut trial = pool.begin().await.map_err(before_commit)?;
+        // The id is written nowhere, so the row's own may stand for a fresh one.
+        let candidate = Candidate { id: *id, attempt: *attempt, claim_id: ClaimId(*id) };
+        let tried = won(&mut trial, terms, *day, &[candidate]).await;
+        trial.rollback().await.map_err(before_commit)?;
+        match tried.map_err(BatchFailure::from) {
+            Ok(_) => {}
+            Err(BatchFailure::BadRow(error)) => bad.push((*id, error)),
+            Err(BatchFailure::Whole(error)) => return Err(error),
+        }
+    }
+    if bad.len() == late.len() && bad.len() > 1 {
+        return Err(BatchFailure::all_refused(error));
+    }
+    for (id, error) in bad {
+        let Ok(id) = PaymentId::from_uuid(id) else { continue };
+        park(pool, &Poisoned::unclaimed(id, &terms.worker.0, &error)).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! Answers that came after their claim had ended: our own earlier COMMIT, or a zombie's evidence.
+//!
+//! Evidence never touches the status (rule R2). A decline or a proof that nothing was sent answers one
+//! send of its own epoch; a charge answers none, pages, and has an UNKNOWN payment asked again.
+
+use super::proof::{Answered, SettledAs};
+use super::settle::Outcome;
+use super::{statements, words};
+use crate::domain::bucket::shard;
+use crate::domain::effect::{Evidence, fenced};
+use crate::domain::state::Status;
+use chrono::NaiveDate;
+use sqlx::{Error, PgConnection, Row};
+use std::collections::HashMap;
+use uuid::Uuid;
+
+/// What became of claims that are not current, each with its place in the batch.
+pub(super) async fn fence_off(
+    transaction: &mut PgConnection,
+    day: NaiveDate,
+    batch: &[Outcome],
+    late: Vec<usize>,
+) -> Result<Vec<(usize, SettledAs)>, Error> {
+    if late.is_empty() {
+        return Ok(Vec::new());
+    }
+    let ours = written_earlier(transaction, day, batch, &late).await?;
+    let mut results = Vec::with_capacity(late.len());
+    for place in late {
+        let (answered, _) = &batch[place];
+        let result = match ours.get(&answered.claimed().claim_id().0) {
+            Some(status) => SettledAs::Written(*status),
+            None => {
+                keep_evidence(transaction, day, answered).await?;
+                SettledAs::Fenced
+            }
+        };
+        results.push((place, result));
+    }
+    Ok(results)
+}
+
+/// The states that these very claims entered: our COMMIT got through and its answer was lost.
+async fn written_earlier(
+    transaction: &mut PgConnection,
+    day: NaiveDate,
+    batch: &[Outcome],
+    late: &[usize],
+) -> Result<HashMap<Uuid, Status>, Error> {
+    let of = |place: &usize| batch[*place].0.claimed();
+    let ids: Vec<Uuid> = late.iter().map(|place| of(place).payment().id.as_uuid()).collect();
+    let claims: Vec<Uuid> = late.iter().map(|place| of(place).claim_id().0).collect();
+    let rows = sqlx::query(statements::SETTLED_ATTEMPTS)
+        .bind(day)
+        .bind(ids)
+        .bind(claims)
+        .fetch_all(transaction)
+        .await?;
+    let mut ours = HashMap::new();
+    for found in &rows {
+        let fenced: bool = found.try_get("fenced")?;
+        let settled_to: Option<String> = found.try_get("settled_to")?;
+        if let (false, Some(status)) = (fenced, settled_to.as_deref().and_then(Status::from_text)) {
+            ours.insert(found.try_get("claim_id")?, status);
+        }
+    }
+    Ok(ours)
+}
+
+async fn keep_evidence(
+    transaction: &mut PgConnection,
+    day: NaiveDate,
+    answered: &Answered,
+) -> Result<(), Error> {
+    let claimed = answered.claimed();
+    let answer = answered.answer();
+    let payment = claimed.payment();
+    // Weighed as if the row were still in the attempt's epoch; the statement compares the two.
+    let evidence = fenced(&answer.verdict, payment.epoch, payment.epoch);
+    if evidence == Evidence::Charged {
+        tracing::error!(payment = %payment.id, "a fenced answer says charged; the payment is asked again");
+    }
+    sqlx::query(statements::FENCE)
+        .bind(day)
+        .bind(payment.id.as_uuid())
+        .bind(claimed.claim_id().0)
+        .bind(words::verdict(&answer.verdict))
+        .bind(words::how(answer.how))
+        .bind(words::code(&answer.verdict))
+        .bind(words::http_status(answer))
+        .bind(words::took_ms(answer))
+        .bind(words::note(answer))
+        .bind(words::detail(answer))
+        .bind(evidence == Evidence::AnswersOne)
+        .bind(evidence == Evidence::Charged)
+        .bind(shard(payment.id))
+        .execute(transaction)
+        .await?;
+    Ok(())
+}

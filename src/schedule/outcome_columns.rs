@@ -1,0 +1,113 @@
+//! A batch of outcomes as the columns of `settle.sql`, in the order of its parameters.
+
+use super::settle::Outcome;
+use super::words::{self, plain};
+use crate::domain::bucket::shard;
+use crate::domain::decision::{Budget, EpochChange, SendsAnswered};
+use crate::domain::reason::Reason;
+use crate::domain::verdict::Verdict;
+use chrono::{DateTime, Utc};
+use sqlx::Postgres;
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use uuid::Uuid;
+
+/// Longest gateway reference kept, in characters.
+const REFERENCE_CHARS: usize = 255;
+
+#[derive(Default)]
+pub(super) struct Columns {
+    ids: Vec<Uuid>,
+    fences: Vec<i64>,
+    claims: Vec<Uuid>,
+    states: Vec<&'static str>,
+    causes: Vec<&'static str>,
+    reasons: Vec<Option<&'static str>>,
+    next_at: Vec<Option<DateTime<Utc>>>,
+    answered: Vec<i16>,
+    budgets: Vec<i16>,
+    next_epoch: Vec<bool>,
+    not_sent: Vec<bool>,
+    references: Vec<Option<String>>,
+    request_hashes: Vec<Option<Vec<u8>>>,
+    details: Vec<String>,
+    verdicts: Vec<&'static str>,
+    how: Vec<&'static str>,
+    codes: Vec<Option<String>>,
+    http_status: Vec<Option<i16>>,
+    took_ms: Vec<Option<i32>>,
+    notes: Vec<Option<String>>,
+    shards: Vec<i16>,
+}
+
+impl Columns {
+    pub(super) fn of<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> Self {
+        let mut columns = Self::default();
+        outcomes.for_each(|outcome| columns.push(outcome));
+        columns
+    }
+
+    fn push(&mut self, (answered, decision): &Outcome) {
+        let claimed = answered.claimed();
+        let answer = answered.answer();
+        let payment = claimed.payment();
+        self.ids.push(payment.id.as_uuid());
+        self.fences.push(payment.fence.0);
+        self.claims.push(claimed.claim_id().0);
+        self.states.push(decision.to.as_str());
+        self.causes.push(decision.cause.as_str());
+        self.reasons.push(decision.reason.map(Reason::as_str));
+        self.next_at.push(decision.next_attempt_at);
+        self.answered.push(match decision.answered {
+            SendsAnswered::None => 0,
+            SendsAnswered::Own => 1,
+            SendsAnswered::All => 2,
+        });
+        self.budgets.push(match decision.budget {
+            Budget::Keep => 0,
+            Budget::HandBack => 1,
+            Budget::Untouched => 2,
+        });
+        self.next_epoch.push(decision.epoch == EpochChange::Next);
+        self.not_sent.push(matches!(answer.verdict, Verdict::NotSent { .. }));
+        self.references.push(decision.gateway_ref.as_deref().map(|text| plain(text, REFERENCE_CHARS)));
+        self.request_hashes.push(answer.request_hash.map(Vec::from));
+        self.details.push(words::detail(answer));
+        self.verdicts.push(words::verdict(&answer.verdict));
+        self.how.push(words::how(answer.how));
+        self.codes.push(words::code(&answer.verdict));
+        self.http_status.push(words::http_status(answer));
+        self.took_ms.push(words::took_ms(answer));
+        self.notes.push(words::note(answer));
+        self.shards.push(shard(payment.id));
+    }
+
+    /// Appends them to a query that has its day.
+    pub(super) fn bind(
+        self,
+        query: Query<'static, Postgres, PgArguments>,
+    ) -> Query<'static, Postgres, PgArguments> {
+        query
+            .bind(self.ids)
+            .bind(self.fences)
+            .bind(self.claims)
+            .bind(self.states)
+            .bind(self.causes)
+            .bind(self.reasons)
+            .bind(self.next_at)
+            .bind(self.answered)
+            .bind(self.budgets)
+            .bind(self.next_epoch)
+            .bind(self.not_sent)
+            .bind(self.references)
+            .bind(self.request_hashes)
+            .bind(self.details)
+            .bind(self.verdicts)
+            .bind(self.how)
+            .bind(self.codes)
+            .bind(self.http_status)
+            .bind(self.took_ms)
+            .bind(self.notes)
+            .bind(self.shards)
+    }
+}

@@ -1,0 +1,27 @@
+//! What the keeper does to tables: partitions ahead, drained ones dropped, the bound of the scans moved.
+//!
+//! Each verb may run in several keepers at once: the functions take a lock or a row first.
+
+use super::failure::{at_commit, before_commit};
+use super::port::ScheduleError;
+use super::{migrate, statements};
+use chrono::NaiveDate;
+use sqlx::PgPool;
+
+pub(super) async fn ensure(pool: PgPool, back: u32, ahead: u32) -> Result<u32, ScheduleError> {
+    let mut connection = pool.acquire().await.map_err(before_commit)?;
+    migrate::ensure(&mut connection, back, ahead).await
+}
+
+pub(super) async fn drop_drained(pool: PgPool, back: u32) -> Result<u32, ScheduleError> {
+    let dropped: i32 = sqlx::query_scalar(statements::DROP_DRAINED_NOTICES)
+        .bind(i32::try_from(back).unwrap_or(i32::MAX))
+        .fetch_one(&pool)
+        .await
+        .map_err(at_commit)?;
+    Ok(u32::try_from(dropped).unwrap_or(0))
+}
+
+pub(super) async fn advance_oldest_open_day(pool: PgPool) -> Result<NaiveDate, ScheduleError> {
+    sqlx::query_scalar(statements::ADVANCE_OLDEST_OPEN_DAY).fetch_one(&pool).await.map_err(at_commit)
+}
