@@ -231,14 +231,14 @@ impl SettingsArgs {
 
 async fn run_role(role: Role, config: Config) -> Result<(), Ended> {
     config.require(role.needs())?;
-    let common = roles::Common::new(config, Shutdown::on_signals()?)?;
+    let process = roles::Process::new(config, Shutdown::on_signals()?)?;
     match role {
-        Role::Api => roles::api(common).await,
-        Role::Relay => roles::relay(common).await,
-        Role::Worker => roles::worker(common).await,
-        Role::Keeper => roles::keeper(common).await,
-        Role::Sandbox => roles::sandbox(common).await,
-        Role::All => roles::all(common).await,
+        Role::Api => roles::api(process).await,
+        Role::Relay => roles::relay(process).await,
+        Role::Worker => roles::worker(process).await,
+        Role::Keeper => roles::keeper(process).await,
+        Role::Sandbox => roles::sandbox(process).await,
+        Role::All => roles::all(process).await,
     }
 }
 

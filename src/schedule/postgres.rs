@@ -14,8 +14,8 @@ use super::port::{
 use super::proof::{Answered, BadNoticeKept, ClaimAnswer, Claimed, Deferred, Settled};
 use super::records::{ApiKeyRecord, CancelAnswer, CreateAnswer, NewPayment, PaymentView};
 use super::{
-    bad_notices, cancel, claim, claim_late, create, defer, find, keys, lineage, mark, partitions, reap, recover,
-    settle, shards, stage, statements,
+    bad_notices, cancel, claim, claim_late, create, defer, find, keys, lineage, mark, partitions, reap,
+    recover, settle, shards, stage, statements,
 };
 use crate::domain::decision::Decision;
 use crate::domain::ids::{ActorId, ClaimId, GatewayName, PaymentId};
@@ -48,6 +48,10 @@ impl std::fmt::Debug for Hidden {
 impl Postgres {
     pub(super) fn new(pool: PgPool, secret: Secret) -> Self {
         Self { pool, secret: Arc::new(Hidden(secret)) }
+    }
+
+    pub(super) fn pool(&self) -> &PgPool {
+        &self.pool
     }
 
     /// Ends every connection after its statement; verbs called later are `Unavailable`.
