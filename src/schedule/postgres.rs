@@ -14,8 +14,8 @@ use super::port::{
 use super::proof::{Answered, BadNoticeKept, ClaimAnswer, Claimed, Deferred, Settled};
 use super::records::{ApiKeyRecord, CancelAnswer, CreateAnswer, NewPayment, PaymentView};
 use super::{
-    bad_notices, cancel, claim, claim_late, create, defer, find, keys, lineage, mark, partitions, reap, recover,
-    settle, shards, stage, statements,
+    bad_notices, cancel, claim, claim_late, create, defer, find, keys, lineage, mark, partitions, reap,
+    recover, settle, shards, stage, statements,
 };
 use crate::domain::decision::Decision;
 use crate::domain::ids::{ActorId, ClaimId, GatewayName, PaymentId};

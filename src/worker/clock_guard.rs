@@ -100,7 +100,7 @@ impl Clocks {
         let apart = guard.observe(sample);
         brake.set_clocks_apart(apart);
         let offset_ms = guard.offset().num_milliseconds();
-        metrics::CLOCK_OFFSET.set(f64::from(i32::try_from(offset_ms).unwrap_or(i32::MAX)) / 1e3, []);
+        metrics::CLOCK_OFFSET.set(guard.offset().as_seconds_f64(), []);
         if apart == ClocksApart::Yes {
             metrics::CLOCKS_APART.add(1, []);
         }

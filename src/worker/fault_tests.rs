@@ -112,16 +112,11 @@ impl Chaos {
                 one.step.present_late(Duration::from_secs(15), vec![None, None]).await;
             }
         };
-<<<<<<< .merge_file_Wsuw4l
         let done = Cell::new(false);
         let both = async {
             futures_util::join!(one.step.present(seat(left)), two.step.present(seat(right)), scan);
             done.set(true);
         };
-=======
-        let both =
-            async { futures_util::join!(one.step.present(seat(left)), two.step.present(seat(right)), scan) };
->>>>>>> .merge_file_DHzt45
         // While they work, expired claims are reaped and asked about by the other worker: a step
         // whose settle takes longer than its lease is a zombie.
         let meanwhile = async {

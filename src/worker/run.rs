@@ -151,7 +151,7 @@ impl<S: Schedule> Worker<S> {
                         return Ended::Defect(self.drain().await);
                     }
                 }
-                from_bus = self.bus.next(room) => self.from_bus(from_bus),
+                from_bus = self.bus.next(room) => self.take_in(from_bus),
                 () = self.clock.sleep(pause) => {}
             }
         }
@@ -321,7 +321,7 @@ impl<S: Schedule> Worker<S> {
         }
     }
 
-    fn from_bus(&mut self, from_bus: FromBus) {
+    fn take_in(&mut self, from_bus: FromBus) {
         match from_bus {
             FromBus::Record(taken) => {
                 self.taken(taken);
