@@ -12,8 +12,13 @@ use uuid::Uuid;
 async fn a_payment_is_created_with_its_history_and_notice_and_found_by_its_owner_only() {
     let world = World::new().await;
     let new = world.payment("k1", world.now().await + TimeDelta::minutes(1));
-    let CreateAnswer::Created(view) = world.api.create(&new).await.expect("created") else { panic!("created") };
-    assert_eq!((view.payment.id, view.payment.status, view.payment.history_seq), (new.id, Status::Pending, 1));
+    let CreateAnswer::Created(view) = world.api.create(&new).await.expect("created") else {
+        panic!("created")
+    };
+    assert_eq!(
+        (view.payment.id, view.payment.status, view.payment.history_seq),
+        (new.id, Status::Pending, 1)
+    );
 
     let found = world.api.find(ACTOR, new.id).await.expect("found").expect("exists");
     assert_eq!(found.payment, view.payment);

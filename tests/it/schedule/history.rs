@@ -43,7 +43,8 @@ async fn a_whole_life_verifies_and_ends_in_the_row_s_own_hash() {
         world.worker.settle(vec![outcome]).await.map_err(|failed| failed.error).expect("settled");
     }
     let mut sql = world.sql().await;
-    let rows = sqlx::query("SELECT * FROM payment_history ORDER BY seq").fetch_all(&mut sql).await.expect("rows");
+    let rows =
+        sqlx::query("SELECT * FROM payment_history ORDER BY seq").fetch_all(&mut sql).await.expect("rows");
     let rows: Vec<_> = rows.iter().map(read).collect();
     let causes: Vec<_> = rows.iter().map(|(row, _)| row.event.as_str()).collect();
     assert_eq!(causes, ["created", "claimed", "lease_expired", "claimed", "fenced", "settled"]);
@@ -53,7 +54,9 @@ async fn a_whole_life_verifies_and_ends_in_the_row_s_own_hash() {
     assert_eq!(world.row(due.payment).await.history_seq, 6);
     // Written back, so that the order of (xid, seq) is the payment's own.
     let ordered = world
-        .one::<bool>("SELECT array_agg(seq ORDER BY xid, seq) = array_agg(seq ORDER BY seq) FROM payment_history")
+        .one::<bool>(
+            "SELECT array_agg(seq ORDER BY xid, seq) = array_agg(seq ORDER BY seq) FROM payment_history",
+        )
         .await;
     assert!(ordered);
 }
@@ -64,8 +67,15 @@ async fn sql_and_rust_hash_any_row_alike() {
     let mut sql = world.sql().await;
     let mut runner = TestRunner::deterministic();
     let any_row = (
-        any::<[u8; 32]>(), 0_i64..4_000_000_000_000_000, any::<[u8; 10]>(), 1_i32.., "\\PC{0,40}", any::<i64>(),
-        any::<i32>(), any::<i32>(), "\\PC{0,80}",
+        any::<[u8; 32]>(),
+        0_i64..4_000_000_000_000_000,
+        any::<[u8; 10]>(),
+        1_i32..,
+        "\\PC{0,40}",
+        any::<i64>(),
+        any::<i32>(),
+        any::<i32>(),
+        "\\PC{0,80}",
     );
     for _ in 0..200 {
         let (prev, us, intent, seq, by, fence, attempt, epoch, detail) =
@@ -132,9 +142,7 @@ async fn the_database_s_table_of_moves_is_the_rules_own() {
 async fn history_is_only_appended_to_even_by_its_owner() {
     let world = World::new().await;
     world.due("k1").await;
-    let partition = world
-        .one::<String>("SELECT tableoid::regclass::text FROM payment_history LIMIT 1")
-        .await;
+    let partition = world.one::<String>("SELECT tableoid::regclass::text FROM payment_history LIMIT 1").await;
     let mut sql = world.sql().await;
     for table in ["payment_history", partition.as_str()] {
         for act in [

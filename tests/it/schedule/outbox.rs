@@ -55,7 +55,9 @@ async fn a_mark_of_a_lost_shard_changes_nothing() {
     let theirs = world.worker.acquire_shards("r2", 1, 1, LENGTH).await.expect("an answer").remove(0);
     assert_eq!(theirs.epoch, ours.epoch + 1);
     assert!(!world.worker.mark(&ours, &staged.notices).await.expect("an answer"));
-    assert!(world.worker.renew_shards(std::slice::from_ref(&ours), LENGTH).await.expect("an answer").is_empty());
+    assert!(
+        world.worker.renew_shards(std::slice::from_ref(&ours), LENGTH).await.expect("an answer").is_empty()
+    );
     assert_eq!(world.worker.stage(&theirs, LEAD, 10).await.expect("staged").notices, staged.notices);
     assert!(world.worker.mark(&theirs, &staged.notices).await.expect("an answer"));
     assert!(world.worker.stage(&theirs, LEAD, 10).await.expect("staged").notices.is_empty());
@@ -113,7 +115,13 @@ async fn drained_days_of_the_outbox_are_dropped_and_not_made_again() {
     let world = World::new().await;
     let today = Utc::now().date_naive();
     let partitions = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'due_notices'::regclass";
-    world.run(&format!("SELECT ensure_partitions('{}', '{}')", today - TimeDelta::days(6), today - TimeDelta::days(3))).await;
+    world
+        .run(&format!(
+            "SELECT ensure_partitions('{}', '{}')",
+            today - TimeDelta::days(6),
+            today - TimeDelta::days(3)
+        ))
+        .await;
     let before = world.one::<i64>(partitions).await;
     let old = world.create(&world.payment("k1", world.now().await - TimeDelta::days(5))).await;
     assert_eq!(world.worker.drop_drained_notices(2).await.expect("an answer"), 3);
@@ -142,7 +150,12 @@ async fn the_oldest_open_day_moves_past_finished_days_only() {
     let world = World::new().await;
     let old = world.now().await - TimeDelta::days(4);
     world.run(&format!("SELECT ensure_partitions('{0}', '{0}')", old.date_naive())).await;
-    world.run(&format!("UPDATE installation SET oldest_open_day = '{}'", old.date_naive() - TimeDelta::days(3))).await;
+    world
+        .run(&format!(
+            "UPDATE installation SET oldest_open_day = '{}'",
+            old.date_naive() - TimeDelta::days(3)
+        ))
+        .await;
     let notice = world.create(&world.payment("k1", old)).await;
     assert_eq!(world.worker.advance_oldest_open_day().await.expect("an answer"), old.date_naive());
     let claimed = world.claim_one(&notice).await;

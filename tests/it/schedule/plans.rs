@@ -9,7 +9,13 @@ use sqlx::{AssertSqlSafe, Executor};
 
 /// Tables that no statement may read from end to end.
 const HOT: [&str; 7] = [
-    "payments", "payment_details", "attempts", "payment_history", "due_notices", "idempotency_keys", "external_ids",
+    "payments",
+    "payment_details",
+    "attempts",
+    "payment_history",
+    "due_notices",
+    "idempotency_keys",
+    "external_ids",
 ];
 
 #[tokio::test]
@@ -207,7 +213,8 @@ async fn hot_statements_read_by_their_index_and_only_the_days_they_name() {
             let relation = node["Relation Name"].as_str().unwrap_or("");
             indexes.extend(node["Index Name"].as_str());
             let written = node["Node Type"] == "ModifyTable";
-            let table = HOT.iter().find(|table| relation.starts_with(&format!("{table}_2")) || relation == **table);
+            let table =
+                HOT.iter().find(|table| relation.starts_with(&format!("{table}_2")) || relation == **table);
             if table.is_none() || written {
                 continue;
             }

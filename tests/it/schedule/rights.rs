@@ -53,7 +53,10 @@ async fn no_row_claims_to_be_clean_with_an_open_send_or_to_be_due_early() {
         ("claim_id = gen_random_uuid(), lease_until = now()", "claim_belongs_to_processing"),
         ("sends = 7, attempt = 9", "budget_is_kept"),
         ("held_back = 1", "held_back_has_an_instant"),
-        ("due_at = due_at + interval '2 days', next_attempt_at = due_at + interval '3 days'", "day_is_the_due_day"),
+        (
+            "due_at = due_at + interval '2 days', next_attempt_at = due_at + interval '3 days'",
+            "day_is_the_due_day",
+        ),
         ("status = 'Paid'", "payments_status_check"),
         ("amount_minor = 0", "payments_amount_minor_check"),
     ] {

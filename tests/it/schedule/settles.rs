@@ -28,7 +28,10 @@ async fn a_charge_completes_with_its_reference_and_the_attempt_tells_it() {
     assert_eq!((view.payment.status, view.payment.gateway_ref.as_deref()), (Status::Completed, Some("ch_1")));
     assert_eq!((view.payment.unanswered, view.payment.request_hash), (0, Some([9; 32])));
     let attempt = &view.attempts[0];
-    assert_eq!((attempt.verdict.as_deref(), attempt.http_status, attempt.took_ms), (Some("charged"), Some(200), Some(20)));
+    assert_eq!(
+        (attempt.verdict.as_deref(), attempt.http_status, attempt.took_ms),
+        (Some("charged"), Some(200), Some(20))
+    );
     assert_eq!(world.one::<String>("SELECT reference FROM gateway_refs").await, "ch_1");
     // No next notice: the first is the only one.
     assert_eq!(world.one::<i64>("SELECT count(*) FROM due_notices").await, 1);
@@ -76,7 +79,8 @@ async fn repeating_a_settle_whose_commit_got_through_is_written() {
     let world = World::new().await;
     let due = world.due("k1").await;
     let claimed = world.claim_one(&due).await;
-    let twin = world.worker.recover(&terms(), &[(due.payment, claimed.claim_id())]).await.expect("ours").remove(0);
+    let twin =
+        world.worker.recover(&terms(), &[(due.payment, claimed.claim_id())]).await.expect("ours").remove(0);
     assert_eq!(settle(&world, completed(claimed, "ch_1")).await, SettledAs::Written(Status::Completed));
     let seq = world.row(due.payment).await.history_seq;
     assert_eq!(settle(&world, completed(twin, "ch_1")).await, SettledAs::Written(Status::Completed));
@@ -88,10 +92,14 @@ async fn a_late_decline_is_fenced_once_and_answers_its_own_send() {
     let world = World::new().await;
     let due = world.due("k1").await;
     let claimed = world.claim_one(&due).await;
-    let twin = world.worker.recover(&terms(), &[(due.payment, claimed.claim_id())]).await.expect("ours").remove(0);
+    let twin =
+        world.worker.recover(&terms(), &[(due.payment, claimed.claim_id())]).await.expect("ours").remove(0);
     world.reap(due.payment).await;
     let row = world.row(due.payment).await;
-    assert_eq!((row.status, row.unanswered, row.asks, row.reason), (Status::Unknown, 1, 1, Some(Reason::LeaseExpired)));
+    assert_eq!(
+        (row.status, row.unanswered, row.asks, row.reason),
+        (Status::Unknown, 1, 1, Some(Reason::LeaseExpired))
+    );
     let late = |claimed: punctual::schedule::Claimed| {
         (claimed.answered(answer(declined(DeclineClass::Hard))), decision(Status::Failed))
     };
@@ -118,11 +126,8 @@ async fn a_late_charge_has_an_unknown_payment_asked_at_once_and_answers_no_send(
     world.reap(due.payment).await;
     let second = world.claim_one(&notice(&world.row(due.payment).await)).await;
     let hour = world.now().await + TimeDelta::hours(1);
-    let ask = Decision {
-        next_attempt_at: Some(hour),
-        answered: SendsAnswered::None,
-        ..decision(Status::Unknown)
-    };
+    let ask =
+        Decision { next_attempt_at: Some(hour), answered: SendsAnswered::None, ..decision(Status::Unknown) };
     settle(&world, (second.answered(answer(Verdict::Unknown(Doubt::TimedOut))), ask)).await;
     let notices = world.one::<i64>("SELECT count(*) FROM due_notices").await;
     assert_eq!(settle(&world, completed(first, "ch_1")).await, SettledAs::Fenced);
@@ -140,7 +145,10 @@ async fn no_settle_calls_a_payment_clean_while_a_send_is_open_and_what_was_learn
     let good_claim = claimed.remove(1);
     let open = Decision { answered: SendsAnswered::None, ..decision(Status::Failed) };
     let batch = vec![
-        (claimed.remove(0).answered(answer(charged("ch_9"))), Decision { gateway_ref: Some("ch_9".into()), ..open }),
+        (
+            claimed.remove(0).answered(answer(charged("ch_9"))),
+            Decision { gateway_ref: Some("ch_9".into()), ..open },
+        ),
         completed(good_claim, "ch_2"),
     ];
     let settled = world.worker.settle(batch).await.map_err(|failed| failed.error).expect("settled");
@@ -161,7 +169,11 @@ async fn a_gateway_s_text_with_a_nul_is_kept_as_it_can_be() {
     let claimed = world.claim_one(&due).await;
     let mut told = answer(charged("ch\0_1"));
     told.note = Some("a\0b".into());
-    let to = Decision { answered: SendsAnswered::All, gateway_ref: Some("ch\0_1".into()), ..decision(Status::Completed) };
+    let to = Decision {
+        answered: SendsAnswered::All,
+        gateway_ref: Some("ch\0_1".into()),
+        ..decision(Status::Completed)
+    };
     assert_eq!(settle(&world, (claimed.answered(told), to)).await, SettledAs::Written(Status::Completed));
 }
 
@@ -199,6 +211,9 @@ async fn the_reaper_waits_for_the_margin_and_deadlines_end_only_clean_payments()
     assert_eq!((reaped.expired, reaped.deadline_failed), (1, 0));
     let row = world.row(held.payment).await;
     assert_eq!(row.status, Status::Unknown);
-    let asked: Vec<_> = world.worker.claim_late(&terms(), Duration::ZERO, &fresh(9)).await.expect("an answer");
-    assert!(asked.iter().any(|claimed| claimed.payment().id == held.payment && claimed.was() == Status::Unknown));
+    let asked: Vec<_> =
+        world.worker.claim_late(&terms(), Duration::ZERO, &fresh(9)).await.expect("an answer");
+    assert!(
+        asked.iter().any(|claimed| claimed.payment().id == held.payment && claimed.was() == Status::Unknown)
+    );
 }

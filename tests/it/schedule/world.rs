@@ -108,7 +108,8 @@ impl World {
 
     /// Ends the lease of a claimed payment and lets the reaper come.
     pub async fn reap(&self, id: PaymentId) {
-        self.run(&format!("UPDATE payments SET lease_until = now() - interval '1 hour' WHERE id = '{id}'")).await;
+        self.run(&format!("UPDATE payments SET lease_until = now() - interval '1 hour' WHERE id = '{id}'"))
+            .await;
         let reaped = self.worker.reap(Duration::from_secs(5), 100).await.expect("reaped");
         assert_eq!(reaped.expired, 1);
     }
