@@ -16,4 +16,5 @@ mod intake;
 mod postgres;
 mod proxy;
 mod ring;
+mod schedule;
 mod stand_in;
