@@ -25,10 +25,9 @@ use crate::{keeper, relay, sandbox};
 use secrecy::ExposeSecret;
 use std::fmt::Display;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::watch;
 
-/// What every role of a process shares.
+/// One process: what all of its roles share.
 #[derive(Clone)]
 pub struct Process {
     config: Config,
@@ -325,6 +324,7 @@ pub async fn keeper(process: Process) -> Result<(), Ended> {
         ahead: database.partition_days_ahead,
     };
     let bounds = keeper::Bounds { schedule: Arc::new(schedule.clone()) };
+    let watch = keeper::Watch { schedule: Arc::new(schedule.clone()) };
     let stop = || {
         let shutdown = process.shutdown.clone();
         async move { shutdown.wait().await }
@@ -335,6 +335,7 @@ pub async fn keeper(process: Process) -> Result<(), Ended> {
         keeper::every(reaper, settings.reap_every, keeper::Nudge::default(), clock(), stop()),
         keeper::every(partitions, settings.partitions_every, keeper::Nudge::default(), clock(), stop()),
         keeper::every(bounds, settings.partitions_every, keeper::Nudge::default(), clock(), stop()),
+        keeper::every(watch, settings.backlog_every, keeper::Nudge::default(), clock(), stop()),
     );
     schedule.close().await;
     Ok(())
@@ -473,6 +474,3 @@ pub async fn new_key(
     let actor = schedule.add_api_key(new).await.map_err(failed)?;
     Ok((key.text().expose_secret().to_owned(), actor.0))
 }
-
-/// How long `punctual dev` waits for a part to end.
-pub const LONGEST_DRAIN: Duration = Duration::from_secs(30);

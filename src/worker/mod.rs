@@ -15,6 +15,7 @@ mod claiming;
 mod clock_guard;
 mod course;
 mod drain;
+mod gauges;
 pub mod hold;
 #[cfg(any(test, feature = "faults"))]
 #[allow(missing_docs, clippy::unwrap_used)]
@@ -29,6 +30,7 @@ mod start;
 pub mod step;
 mod store;
 mod stuck;
+mod tally;
 #[cfg(test)]
 mod fault_tests;
 #[cfg(test)]
