@@ -134,6 +134,14 @@ async fn lists_and_histories_read_by_their_indexes_and_only_the_days_they_name()
                 kind == "Sort" && planned.name.starts_with("list_by_") && !planned.name.ends_with("ref");
             assert!(!read_through && !sorted, "{}: {node:#}", planned.name);
         }
+        // A walk begins at its place and ends at its bound inside the index, and drops no row it read.
+        if planned.arguments.contains("51::bigint") {
+            for scan in found.iter().filter(|node| node["Index Name"].is_string()) {
+                let condition = scan["Index Cond"].as_str().unwrap_or("");
+                assert!(condition.contains("ROW(") && condition.matches("_at ").count() == 1, "{scan:#}");
+                assert!(scan["Filter"].is_null(), "{scan:#}");
+            }
+        }
         let used: BTreeSet<&str> = found.iter().filter_map(|node| node["Index Name"].as_str()).collect();
         for index in planned.indexes.iter().map(dated) {
             assert!(used.contains(index.as_str()), "{} of {LIST}: {index} not in {used:?}", planned.name);
