@@ -22,6 +22,7 @@
 //! 7. [`outcome`] says what an answer means for the payment: pure, exhaustive.
 //! 8. [`keeper`] watches: an expired lease becomes UNKNOWN, a missed deadline FAILED, partitions are
 //!    made ahead.
+//! 9. [`publisher`] turns each history row into an event of `payments.events`, in order per payment.
 //!
 //! Beside the flow: [`domain`] holds the rules (no I/O, no clock), [`platform`] what everything stands
 //! on, [`sandbox`] a simulated gateway with its own ledger, [`dev`] everything on one machine,
@@ -75,6 +76,7 @@ pub mod worker;
 pub mod gateway;
 pub mod outcome;
 pub mod keeper;
+pub mod publisher;
 
 pub mod sandbox;
 pub mod dev;

@@ -157,6 +157,13 @@ settings! {
         reap_batch: u32 = 500, "Rows moved by one pass.";
         partitions_every: Duration = secs(600), "How often partitions are made ahead and the oldest open day is moved.";
     }
+    /// From the history to the topic of events.
+    publisher: Publisher {
+        name: String = String::new(), "Stable name of this instance; empty: host and process id.";
+        batch: u32 = 1_000, "Events read and published at once.";
+        poll: Duration = ms(500), "Pause after everything was published.";
+        lease: Duration = secs(10), "A publisher silent for so long loses the lead to another.";
+    }
     /// The generic HTTP gateway; the `sandbox` gateway is one of these.
     gateway: Gateway {
         name: String = "sandbox".into(), "Name that payments refer to; also the default gateway.";

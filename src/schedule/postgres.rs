@@ -50,6 +50,11 @@ impl Postgres {
         Self { pool, secret: Arc::new(Hidden(secret)) }
     }
 
+    /// For verbs that live in files of their own.
+    pub(super) fn pool(&self) -> PgPool {
+        self.pool.clone()
+    }
+
     /// Ends every connection after its statement; verbs called later are `Unavailable`.
     pub async fn close(&self) {
         self.pool.close().await;
