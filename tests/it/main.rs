@@ -14,6 +14,7 @@ mod flow;
 mod gateway;
 mod intake;
 mod lists;
+mod mixed;
 mod postgres;
 mod proxy;
 mod publisher;
