@@ -14,8 +14,8 @@ use super::port::{
 use super::proof::{Answered, BadNoticeKept, ClaimAnswer, Claimed, Deferred, Settled};
 use super::records::{ApiKeyRecord, CancelAnswer, CreateAnswer, NewPayment, PaymentView};
 use super::{
-    bad_notices, cancel, claim, claim_late, create, defer, find, keys, lineage, mark, partitions, reap, recover,
-    settle, shards, stage, statements,
+    bad_notices, cancel, claim, claim_late, create, defer, find, keys, lineage, mark, partitions, reap,
+    recover, settle, shards, stage, statements,
 };
 use crate::domain::decision::Decision;
 use crate::domain::ids::{ActorId, ClaimId, GatewayName, PaymentId};
@@ -234,6 +234,14 @@ impl Postgres {
     /// Any; repeat it.
     pub async fn ensure_partitions(&self, back: u32, ahead: u32) -> Result<u32, ScheduleError> {
         whole(partitions::ensure(self.pool.clone(), back, ahead)).await
+    }
+
+    /// Whether the payments of this day are in the database; those of a detached day are not.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Defect`.
+    pub async fn is_attached(&self, day: NaiveDate) -> Result<bool, ScheduleError> {
+        whole(partitions::is_attached(self.pool.clone(), day)).await
     }
 
     /// Drops outbox partitions more than `back` days old in which every notice is published; answers
