@@ -191,7 +191,7 @@ pub async fn relay(common: Common) -> Result<(), Ended> {
 /// What ended it; a worker that found itself frozen ends with a failure, so that it is started anew.
 pub async fn worker(common: Common) -> Result<(), Ended> {
     let gateway = Arc::new(gateway::connect(&common.config.gateway, common.clock.clone()).map_err(usage)?);
-    refuse_wrong_topics(&common.config.kafka).await?;
+    refuse_wrong_topics(&common.config.kafka, &common.clock).await?;
     let Some(schedule) = common.connect(Access::Worker).await? else { return Ok(()) };
     register(&schedule, gateway.profile()).await?;
     let slot = common.name(&common.config.worker.slot);
@@ -225,13 +225,26 @@ pub async fn worker(common: Common) -> Result<(), Ended> {
     }
 }
 
+/// A worker that starts while Kafka is silent waits no longer for it: its due payments wait for the
+/// worker, and topics are checked again before it joins.
+const KAFKA_ANSWERS_WITHIN: Duration = Duration::from_secs(3);
+
 /// Topics of a wrong shape end the start; missing topics or no Kafka do not, since the late scan works.
-async fn refuse_wrong_topics(kafka: &config::Kafka) -> Result<(), Ended> {
-    match topics::check(kafka, topics::Depth::NamesAndPartitions).await {
+async fn refuse_wrong_topics(kafka: &config::Kafka, clock: &SharedClock) -> Result<(), Ended> {
+    let checked = tokio::select! {
+        biased;
+        checked = topics::check(kafka, topics::Depth::NamesAndPartitions) => checked,
+        () = clock.sleep(KAFKA_ANSWERS_WITHIN) => {
+            tracing::warn!("Kafka does not answer: direct mode");
+            return Ok(());
+        }
+    };
+    match checked {
         Ok(topics::Ready::All) => Ok(()),
         Ok(topics::Ready::Missing(missing)) => {
             tracing::warn!(
                 missing = missing.len(),
+                first = missing.first(),
                 "topics are missing: direct mode; run `punctual topics apply`"
             );
             Ok(())
