@@ -17,3 +17,4 @@ mod postgres;
 mod proxy;
 mod ring;
 mod stand_in;
+mod trouble;
