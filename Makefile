@@ -3,7 +3,7 @@
 
 # Everything on this machine, ready to try.
 run: install
-	cargo run --locked -- dev --services-only
+	cargo run --locked -- dev
 
 # The whole suite on real Postgres and real Apache Kafka.
 test: install

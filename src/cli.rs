@@ -166,7 +166,11 @@ impl From<std::io::Error> for Ended {
 pub fn main() -> ExitCode {
     // A usage error is printed and ends here with 2, help and version with 0.
     let cli = Cli::parse();
-    if let Err(error) = telemetry::start() {
+    let usually = match cli.command {
+        Command::Dev(_) => telemetry::Usually::Warnings,
+        _ => telemetry::Usually::Info,
+    };
+    if let Err(error) = telemetry::start(usually) {
         eprintln!("punctual: {error}");
         return Exit::Usage.into();
     }
@@ -179,12 +183,7 @@ pub fn main() -> ExitCode {
     };
     // `dev` prints its own failures and chooses its own exit code.
     if let Command::Dev(args) = cli.command {
-        // Ignored without a word, a setting would look obeyed.
-        if cli.settings.config.is_some() || !cli.settings.sets.is_empty() {
-            eprintln!("punctual: dev takes no --config and no --set in this version");
-            return Exit::Usage.into();
-        }
-        return runtime.block_on(dev::run(args));
+        return runtime.block_on(dev::run(args, cli.settings));
     }
     match runtime.block_on(run(cli)) {
         Ok(()) => Exit::Done.into(),
@@ -225,20 +224,29 @@ impl SettingsArgs {
     /// # Errors
     /// Everything that is wrong with them.
     pub fn load(&self) -> Result<Loaded, Problems> {
-        config::load(&Inputs::from_host(self.config.as_deref(), self.sets.clone())?)
+        self.load_with(Vec::new())
+    }
+
+    /// The same, with `name=value` pairs that only `--set` beats.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them.
+    pub fn load_with(&self, mut sets: Vec<String>) -> Result<Loaded, Problems> {
+        sets.extend_from_slice(&self.sets);
+        config::load(&Inputs::from_host(self.config.as_deref(), sets)?)
     }
 }
 
 async fn run_role(role: Role, config: Config) -> Result<(), Ended> {
     config.require(role.needs())?;
-    let common = roles::Common::new(config, Shutdown::on_signals()?)?;
+    let process = roles::Process::new(config, Shutdown::on_signals()?)?;
     match role {
-        Role::Api => roles::api(common).await,
-        Role::Relay => roles::relay(common).await,
-        Role::Worker => roles::worker(common).await,
-        Role::Keeper => roles::keeper(common).await,
-        Role::Sandbox => roles::sandbox(common).await,
-        Role::All => roles::all(common).await,
+        Role::Api => roles::api(process).await,
+        Role::Relay => roles::relay(process).await,
+        Role::Worker => roles::worker(process).await,
+        Role::Keeper => roles::keeper(process).await,
+        Role::Sandbox => roles::sandbox(process).await,
+        Role::All => roles::all(process).await,
     }
 }
 

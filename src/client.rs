@@ -59,6 +59,12 @@ impl Client {
         self.answer(self.http.get(format!("{}/v1/scheduled-payments/{payment_id}", self.base))).await
     }
 
+    /// Does `/readyz` say so?
+    pub async fn is_ready(&self) -> bool {
+        let answer = self.http.get(format!("{}/readyz", self.base)).send().await;
+        answer.is_ok_and(|answer| answer.status().is_success())
+    }
+
     async fn answer(&self, request: reqwest::RequestBuilder) -> Result<Value, ClientError> {
         let answer = request.bearer_auth(&self.key).send().await?;
         let status = answer.status();

@@ -28,9 +28,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// What every role of a process shares.
+/// One process: what all of its roles share.
 #[derive(Clone)]
-pub struct Common {
+pub struct Process {
     config: Config,
     clock: SharedClock,
     dice: SharedDice,
@@ -38,7 +38,7 @@ pub struct Common {
     shutdown: Shutdown,
 }
 
-impl Common {
+impl Process {
     /// Installs the metrics of this process; once a process.
     ///
     /// # Errors
@@ -129,16 +129,16 @@ fn refused(error: ConnectError) -> Ended {
 ///
 /// # Errors
 /// What ended it.
-pub async fn api(common: Common) -> Result<(), Ended> {
-    let listener = intake::listen(&common.config.api.listen).await.map_err(usage)?;
-    let Some(schedule) = common.connect(Access::Api).await? else { return Ok(()) };
-    let health = health::routes(common.postgres_is_ready(&schedule), common.exposition.clone());
-    let api = &common.config.api;
-    let gateways = vec![GatewayName(common.config.gateway.name.clone())];
-    let intake = Intake::new(schedule.clone(), common.clock.clone(), common.dice.clone(), api, gateways);
+pub async fn api(process: Process) -> Result<(), Ended> {
+    let listener = intake::listen(&process.config.api.listen).await.map_err(usage)?;
+    let Some(schedule) = process.connect(Access::Api).await? else { return Ok(()) };
+    let health = health::routes(process.postgres_is_ready(&schedule), process.exposition.clone());
+    let api = &process.config.api;
+    let gateways = vec![GatewayName(process.config.gateway.name.clone())];
+    let intake = Intake::new(schedule.clone(), process.clock.clone(), process.dice.clone(), api, gateways);
     tracing::info!(listen = api.listen, "the API serves");
     let limits = intake::Limits::from(api);
-    intake::serve(listener, intake.router(health), limits, common.clock, common.shutdown.receiver()).await;
+    intake::serve(listener, intake.router(health), limits, process.clock, process.shutdown.receiver()).await;
     schedule.close().await;
     Ok(())
 }
@@ -147,8 +147,8 @@ pub async fn api(common: Common) -> Result<(), Ended> {
 ///
 /// # Errors
 /// What ended it.
-pub async fn relay(common: Common) -> Result<(), Ended> {
-    let kafka = &common.config.kafka;
+pub async fn relay(process: Process) -> Result<(), Ended> {
+    let kafka = &process.config.kafka;
     match topics::check(kafka, topics::Depth::NamesAndPartitions).await {
         Ok(topics::Ready::All) => {}
         Ok(topics::Ready::Missing(missing)) => {
@@ -160,11 +160,11 @@ pub async fn relay(common: Common) -> Result<(), Ended> {
         }
         Err(error) => return Err(usage(error)),
     }
-    let Some(schedule) = common.connect(Access::Worker).await? else { return Ok(()) };
-    common.serve_health(common.postgres_is_ready(&schedule)).await?;
-    let settings = &common.config.relay;
+    let Some(schedule) = process.connect(Access::Worker).await? else { return Ok(()) };
+    process.serve_health(process.postgres_is_ready(&schedule)).await?;
+    let settings = &process.config.relay;
     let relay = relay::Relay {
-        holder: common.name(&settings.name),
+        holder: process.name(&settings.name),
         partitions: kafka.partitions,
         shard_lease: settings.shard_lease,
         terms: relay::Terms {
@@ -173,14 +173,14 @@ pub async fn relay(common: Common) -> Result<(), Ended> {
             batch: settings.batch,
             poll: settings.poll,
         },
-        clock: common.clock.clone(),
+        clock: process.clock.clone(),
     };
     let ring = relay::Ring {
         producer: bucket::Producer::new(kafka).map_err(usage)?,
         names: bucket::Names::new(&kafka.topic_prefix),
     };
     tracing::info!(holder = relay.holder, "the relay works");
-    let ended = relay::run(&relay, &schedule, &ring, &common.shutdown).await;
+    let ended = relay::run(&relay, &schedule, &ring, &process.shutdown).await;
     schedule.close().await;
     ended.map_err(failed)
 }
@@ -189,30 +189,30 @@ pub async fn relay(common: Common) -> Result<(), Ended> {
 ///
 /// # Errors
 /// What ended it; a worker that found itself frozen ends with a failure, so that it is started anew.
-pub async fn worker(common: Common) -> Result<(), Ended> {
-    let gateway = Arc::new(gateway::connect(&common.config.gateway, common.clock.clone()).map_err(usage)?);
-    refuse_wrong_topics(&common.config.kafka, &common.clock).await?;
-    let Some(schedule) = common.connect(Access::Worker).await? else { return Ok(()) };
+pub async fn worker(process: Process) -> Result<(), Ended> {
+    let gateway = Arc::new(gateway::connect(&process.config.gateway, process.clock.clone()).map_err(usage)?);
+    refuse_wrong_topics(&process.config.kafka, &process.clock).await?;
+    let Some(schedule) = process.connect(Access::Worker).await? else { return Ok(()) };
     register(&schedule, gateway.profile()).await?;
-    let slot = common.name(&common.config.worker.slot);
+    let slot = process.name(&process.config.worker.slot);
     // Slot and incarnation: a restarted worker is another one in history.
-    let name = WorkerName(format!("{slot}/{:08x}", common.dice.bits() >> 96));
+    let name = WorkerName(format!("{slot}/{:08x}", process.dice.bits() >> 96));
     let (worker, condition, _) = Worker::new(worker::Parts {
-        settings: common.config.worker.clone(),
-        ladders: ladders(&common.config.ladder),
+        settings: process.config.worker.clone(),
+        ladders: ladders(&process.config.ladder),
         name,
         schedule: Arc::new(schedule.clone()),
         store: Arc::new(worker::PostgresStore {
             schedule: schedule.clone(),
-            names: bucket::Names::new(&common.config.kafka.topic_prefix),
+            names: bucket::Names::new(&process.config.kafka.topic_prefix),
         }),
         gateways: vec![gateway],
-        clock: common.clock.clone(),
-        dice: common.dice.clone(),
-        join: joiner(common.config.kafka.clone(), slot, common.clock.clone()),
+        clock: process.clock.clone(),
+        dice: process.dice.clone(),
+        join: joiner(process.config.kafka.clone(), slot, process.clock.clone()),
     });
-    common.serve_health(works(common.postgres_is_ready(&schedule), condition)).await?;
-    let shutdown = common.shutdown.clone();
+    process.serve_health(works(process.postgres_is_ready(&schedule), condition)).await?;
+    let shutdown = process.shutdown.clone();
     let ended = worker.run(async move { shutdown.wait().await }).await;
     schedule.close().await;
     match ended {
@@ -322,14 +322,14 @@ fn ladders(config: &config::Ladder) -> Ladders {
 ///
 /// # Errors
 /// What ended it.
-pub async fn keeper(common: Common) -> Result<(), Ended> {
-    let Some(schedule) = common.connect(Access::Worker).await? else { return Ok(()) };
-    common.serve_health(common.postgres_is_ready(&schedule)).await?;
-    let settings = &common.config.keeper;
-    let database = &common.config.database;
+pub async fn keeper(process: Process) -> Result<(), Ended> {
+    let Some(schedule) = process.connect(Access::Worker).await? else { return Ok(()) };
+    process.serve_health(process.postgres_is_ready(&schedule)).await?;
+    let settings = &process.config.keeper;
+    let database = &process.config.database;
     let reaper = keeper::Reaper {
         schedule: Arc::new(schedule.clone()),
-        margin: common.config.worker.margin,
+        margin: process.config.worker.margin,
         batch: settings.reap_batch,
     };
     let partitions = keeper::Partitions {
@@ -338,16 +338,18 @@ pub async fn keeper(common: Common) -> Result<(), Ended> {
         ahead: database.partition_days_ahead,
     };
     let bounds = keeper::Bounds { schedule: Arc::new(schedule.clone()) };
+    let watch = keeper::Watch { schedule: Arc::new(schedule.clone()) };
     let stop = || {
-        let shutdown = common.shutdown.clone();
+        let shutdown = process.shutdown.clone();
         async move { shutdown.wait().await }
     };
-    let clock = || common.clock.clone();
+    let clock = || process.clock.clone();
     tracing::info!("the keeper works");
     tokio::join!(
         keeper::every(reaper, settings.reap_every, keeper::Nudge::default(), clock(), stop()),
         keeper::every(partitions, settings.partitions_every, keeper::Nudge::default(), clock(), stop()),
         keeper::every(bounds, settings.partitions_every, keeper::Nudge::default(), clock(), stop()),
+        keeper::every(watch, settings.backlog_every, keeper::Nudge::default(), clock(), stop()),
     );
     schedule.close().await;
     Ok(())
@@ -357,11 +359,12 @@ pub async fn keeper(common: Common) -> Result<(), Ended> {
 ///
 /// # Errors
 /// What ended it.
-pub async fn sandbox(common: Common) -> Result<(), Ended> {
-    let bound = sandbox::Sandbox::bind(&common.config.sandbox, common.clock.clone()).await.map_err(usage)?;
-    common.serve_health(Readiness::new(common.shutdown.clone())).await?;
+pub async fn sandbox(process: Process) -> Result<(), Ended> {
+    let bound =
+        sandbox::Sandbox::bind(&process.config.sandbox, process.clock.clone()).await.map_err(usage)?;
+    process.serve_health(Readiness::new(process.shutdown.clone())).await?;
     tracing::info!(listen = %bound.local_addr(), "the sandbox gateway serves");
-    let shutdown = common.shutdown.clone();
+    let shutdown = process.shutdown.clone();
     bound.run(async move { shutdown.wait().await }).await.map_err(failed)
 }
 
@@ -369,10 +372,10 @@ pub async fn sandbox(common: Common) -> Result<(), Ended> {
 ///
 /// # Errors
 /// What ended the first that ended.
-pub async fn all(common: Common) -> Result<(), Ended> {
+pub async fn all(process: Process) -> Result<(), Ended> {
     let (trigger, shutdown) = Shutdown::manual();
-    let outer = common.shutdown.clone();
-    let parts = common.with(common.config.clone(), shutdown);
+    let outer = process.shutdown.clone();
+    let parts = process.with(process.config.clone(), shutdown);
     // Only one of them can serve metrics.listen; the API serves health anyway.
     let quiet = {
         let mut config = parts.config.clone();
@@ -485,6 +488,3 @@ pub async fn new_key(
     let actor = schedule.add_api_key(new).await.map_err(failed)?;
     Ok((key.text().expose_secret().to_owned(), actor.0))
 }
-
-/// How long `punctual dev` waits for a part to end.
-pub const LONGEST_DRAIN: Duration = Duration::from_secs(30);

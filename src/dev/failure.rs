@@ -3,6 +3,7 @@
 //! Every message is complete on its own: it names the missing thing and the command that installs
 //! it, or the log and its last lines. It is printed once, by `dev::run`.
 
+use crate::cli::Ended;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -59,6 +60,9 @@ pub enum Failure {
         /// The last lines of that log.
         tail: String,
     },
+    /// A part of the product said no, in its own words and with its own exit code.
+    #[error("{0}")]
+    Part(#[from] Ended),
     /// The machine said no.
     #[error("cannot {doing}: {source}")]
     Io {
@@ -70,6 +74,11 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// For `map_err`: a part of the product failed, in its own words.
+    pub(crate) fn part(error: impl std::fmt::Display) -> Self {
+        Self::Part(Ended::with(crate::platform::exit::Exit::Failed, error.to_string()))
+    }
+
     /// For `map_err`: an I/O error with what was being done.
     pub(crate) fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let doing = doing.into();

@@ -13,18 +13,22 @@
 
 pub mod artifacts;
 pub mod children;
+mod everything;
 mod failure;
 mod home;
 pub mod kafka;
 mod orphans;
 pub mod ports;
 pub mod postgres;
+mod seed;
 mod services;
 
 pub use failure::Failure;
 pub use postgres::Durability;
 pub use services::{Endpoints, KafkaChoice, Ports, Services, ServicesOptions};
 
+use crate::cli::SettingsArgs;
+use everything::Everything;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -48,6 +52,12 @@ pub struct Args {
     /// Start only Postgres and Kafka.
     #[arg(long)]
     pub services_only: bool,
+    /// How many workers to run.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=16))]
+    pub workers: u16,
+    /// Post no payments of our own.
+    #[arg(long)]
+    pub no_seed: bool,
     /// How to print where everything is.
     #[arg(short, long, value_enum, default_value = "table")]
     pub output: Output,
@@ -66,7 +76,8 @@ pub struct Args {
     /// How many Kafka brokers to start.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=5))]
     pub brokers: u16,
-    /// `real` (Apache Kafka, started here), `in-process` (a stand-in) or somebody's servers.
+    /// `real` (Apache Kafka, started here; the default of --services-only), `in-process` (a stand-in,
+    /// the default otherwise) or somebody's servers.
     #[arg(long, env = "KAFKA_BOOTSTRAP_SERVERS", value_name = "real|in-process|HOST:PORT,…")]
     pub kafka: Option<String>,
 }
@@ -78,6 +89,8 @@ impl Args {
             ports: if self.random_ports { Ports::Random } else { Ports::Usual },
             durability: if self.durable { Durability::Durable } else { Durability::TestOnly },
             kafka: match self.kafka.as_deref() {
+                // What tests stand on is the real thing; what people look at starts in seconds.
+                None | Some("") if !self.services_only => KafkaChoice::InProcess,
                 None | Some("" | "real") => KafkaChoice::Real(self.brokers),
                 Some("in-process") => KafkaChoice::InProcess,
                 Some(servers) => KafkaChoice::External(servers.to_owned()),
@@ -87,21 +100,20 @@ impl Args {
 }
 
 /// Runs until told to stop. Exit codes: 0 stopped as told, 1 something failed, 2 bad usage.
-pub async fn run(args: Args) -> ExitCode {
-    if !args.services_only {
-        eprintln!("punctual dev: only --services-only exists in this version");
-        return ExitCode::from(2);
-    }
-    match serve(&args).await {
+pub async fn run(args: Args, settings: SettingsArgs) -> ExitCode {
+    match serve(&args, &settings).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("punctual dev: {failure}");
-            ExitCode::FAILURE
+            match failure {
+                Failure::Part(ended) => ended.exit.into(),
+                _ => ExitCode::FAILURE,
+            }
         }
     }
 }
 
-async fn serve(args: &Args) -> Result<(), Failure> {
+async fn serve(args: &Args, settings: &SettingsArgs) -> Result<(), Failure> {
     let mut told = std::pin::pin!(told_to_stop(args.until_stdin_closes)?);
     let tell = |line: &str| eprintln!("{line}");
     // Told to stop while starting: dropping the future kills what it has started.
@@ -110,19 +122,40 @@ async fn serve(args: &Args) -> Result<(), Failure> {
         () = &mut told => return Ok(()),
         started = Services::start(args.services(), tell) => started?,
     };
-    print(args.output, services.endpoints()).map_err(Failure::io("print where the services are"))?;
+    let mut everything = None;
+    if !args.services_only {
+        tell("Starting every role");
+        everything = tokio::select! {
+            biased;
+            () = &mut told => None,
+            started = Everything::start(args, settings, &services) => Some(started?),
+        };
+    }
+    let ours = everything.as_ref().map_or(&[][..], Everything::names);
+    print(args.output, ours, services.endpoints()).map_err(Failure::io("print where everything is"))?;
     let ended = loop {
         tokio::select! {
             biased;
             () = &mut told => break Ok(()),
+            failure = ended(&mut everything) => break Err(failure),
             () = tokio::time::sleep(Duration::from_millis(500)) => {}
         }
         if let Err(failure) = services.still_up() {
             break Err(failure);
         }
     };
+    if let Some(everything) = everything {
+        everything.stop().await;
+    }
     services.stop().await;
     ended
+}
+
+async fn ended(everything: &mut Option<Everything>) -> Failure {
+    match everything {
+        Some(everything) => everything.ended().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Completes at Ctrl-C, SIGTERM, SIGHUP or, if asked, the end of standard input.
@@ -158,22 +191,53 @@ fn told_to_stop(until_stdin_closes: bool) -> Result<impl Future<Output = ()>, Fa
     })
 }
 
-fn print(output: Output, endpoints: &Endpoints) -> std::io::Result<()> {
+fn print(output: Output, ours: &[(&str, String)], endpoints: &Endpoints) -> std::io::Result<()> {
+    let ours = ours.iter().map(|(name, value)| (*name, value.as_str()));
+    let pairs: Vec<(&str, &str)> = ours.chain(endpoints.pairs()).collect();
     let mut out = std::io::stdout().lock();
     match output {
         Output::Env => {
-            for (name, value) in endpoints.pairs() {
+            for (name, value) in &pairs {
                 writeln!(out, "{name}={value}")?;
             }
             writeln!(out, "PUNCTUAL_READY=1")?;
         }
-        Output::Json => writeln!(out, "{}", serde_json::to_string(endpoints)?)?,
+        Output::Json => {
+            let object: serde_json::Map<_, _> =
+                pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
+            writeln!(out, "{}", serde_json::Value::Object(object))?;
+        }
         Output::Table => {
-            for (name, value) in endpoints.pairs() {
+            for (name, value) in &pairs {
                 writeln!(out, "{name:<26}{value}")?;
+            }
+            if pairs.iter().any(|(name, _)| *name == "PUNCTUAL_URL") {
+                recipes(&mut out, &pairs)?;
             }
             writeln!(out, "\nCtrl-C stops everything.")?;
         }
     }
     out.flush()
+}
+
+/// What to try, ready to paste.
+fn recipes(out: &mut impl Write, pairs: &[(&str, &str)]) -> std::io::Result<()> {
+    let of = |wanted: &str| pairs.iter().find(|(name, _)| *name == wanted).map_or("", |(_, value)| value);
+    let (url, key) = (of("PUNCTUAL_URL"), of("PUNCTUAL_API_KEY"));
+    writeln!(
+        out,
+        r#"
+Create a payment due in 20 seconds, look at it, cancel it:
+  curl -s {url}/v1/scheduled-payments -H "Authorization: Bearer {key}" \
+    -H "Idempotency-Key: first" -H "Content-Type: application/json" \
+    -d '{{"payee":"sim_ok","amount":1250,"currency":"EUR","dueAt":"'$(date -u -d '+20 seconds' +%FT%TZ)'"}}'
+  curl -s {url}/v1/scheduled-payments/PAYMENT_ID -H "Authorization: Bearer {key}"
+  curl -s -X DELETE {url}/v1/scheduled-payments/PAYMENT_ID -H "Authorization: Bearer {key}"
+Watch the notices:
+  kcat -C -b {} -t payments.due.now -e -f '%k %s\n'
+What the gateway charged:
+  curl -s {}/ledger"#,
+        of("KAFKA_BOOTSTRAP_SERVERS"),
+        of("SANDBOX_URL"),
+    )
 }

@@ -11,7 +11,7 @@ use super::ports;
 use super::postgres::{Durability, Postgres};
 use crate::bucket::in_process::InProcessKafka;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const POSTGRES_PORT: u16 = 15_432;
 const KAFKA_PORT: u16 = 19_092;
@@ -118,6 +118,12 @@ impl Services {
     #[must_use]
     pub fn endpoints(&self) -> &Endpoints {
         &self.endpoints
+    }
+
+    /// Where everything that must go away with them is kept.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.home.path()
     }
 
     /// For tests that break things.

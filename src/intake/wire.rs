@@ -23,7 +23,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashSet};
 
-/// The form in which creations are answered. It grows when [`Creation`] changes, and payments of an
+/// The form in which creations are answered. It grows when `Creation` changes, and payments of an
 /// older form keep being answered in theirs. All payments so far are of form 1.
 pub const CREATION_RENDERING: i16 = 1;
 

@@ -134,7 +134,8 @@ async fn found(
     request_hash: &[u8; 32],
     digests: &BTreeMap<String, String>,
 ) -> Result<Option<CreateAnswer>, Error> {
-    let found = sqlx::query(statements::FOUND_KEY).bind(actor.0).bind(key).fetch_optional(&mut *connection).await?;
+    let found =
+        sqlx::query(statements::FOUND_KEY).bind(actor.0).bind(key).fetch_optional(&mut *connection).await?;
     let Some(found) = found else { return Ok(None) };
     let payment = row::payment_id(&found, "payment_id")?;
     let day = payment.due_day();
@@ -142,8 +143,11 @@ async fn found(
         let made = view(connection, actor, payment).await?;
         return Ok(made.map(|made| CreateAnswer::Replayed(Box::new(made))));
     }
-    let found =
-        sqlx::query(statements::FOUND_DIGESTS).bind(day).bind(payment.as_uuid()).fetch_optional(connection).await?;
+    let found = sqlx::query(statements::FOUND_DIGESTS)
+        .bind(day)
+        .bind(payment.as_uuid())
+        .fetch_optional(connection)
+        .await?;
     let Some(found) = found else { return Ok(None) };
     let stored: Json<BTreeMap<String, String>> = found.try_get("field_digests")?;
     let pointers = stored.0.keys().chain(digests.keys()).collect::<std::collections::BTreeSet<_>>();

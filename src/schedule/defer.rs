@@ -11,7 +11,10 @@ use sqlx::PgPool;
 use std::collections::HashSet;
 use uuid::Uuid;
 
-pub(super) async fn defer(pool: PgPool, notices: Vec<Notice>) -> Result<Vec<Option<Deferred>>, ScheduleError> {
+pub(super) async fn defer(
+    pool: PgPool,
+    notices: Vec<Notice>,
+) -> Result<Vec<Option<Deferred>>, ScheduleError> {
     let mut owned: HashSet<(Uuid, i32)> = HashSet::new();
     for (day, places) in by_day(&notices, |notice| notice.payment) {
         let ids: Vec<Uuid> = places.iter().map(|place| notices[*place].payment.as_uuid()).collect();

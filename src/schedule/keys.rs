@@ -72,6 +72,7 @@ pub(super) async fn add(pool: PgPool, new: NewApiKey) -> Result<ActorId, Schedul
 }
 
 pub(super) async fn revoke(pool: PgPool, key_id: Uuid) -> Result<bool, ScheduleError> {
-    let done = sqlx::query(statements::REVOKE_API_KEY).bind(key_id).execute(&pool).await.map_err(at_commit)?;
+    let done =
+        sqlx::query(statements::REVOKE_API_KEY).bind(key_id).execute(&pool).await.map_err(at_commit)?;
     Ok(done.rows_affected() == 1)
 }

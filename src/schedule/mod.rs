@@ -8,6 +8,7 @@
 //!
 //! Read `sql/claim.sql` first, then `claim.rs`, `settle.rs` and `sql/settle.sql`.
 
+mod backlog;
 mod bad_notices;
 mod cancel;
 mod claim;
@@ -43,6 +44,7 @@ mod stage;
 pub mod statements;
 mod words;
 
+pub use backlog::Backlog;
 pub use bad_notices::BadRecord;
 pub use connect::{Access, ConnectError, connect};
 pub use keys::NewApiKey;

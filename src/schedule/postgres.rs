@@ -50,6 +50,10 @@ impl Postgres {
         Self { pool, secret: Arc::new(Hidden(secret)) }
     }
 
+    pub(super) fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+
     /// Ends every connection after its statement; verbs called later are `Unavailable`.
     pub async fn close(&self) {
         self.pool.close().await;

@@ -16,6 +16,7 @@ mod claiming;
 mod clock_guard;
 mod course;
 mod drain;
+mod gauges;
 pub mod hold;
 mod keep;
 #[cfg(any(test, feature = "faults"))]
@@ -31,6 +32,7 @@ mod start;
 pub mod step;
 mod store;
 mod stuck;
+mod tally;
 #[cfg(test)]
 mod fault_tests;
 #[cfg(test)]

@@ -7,6 +7,7 @@
 use super::place::Record;
 use super::seat::Seat;
 use super::step::Step;
+use super::tally::Tally;
 use crate::bucket::Proof;
 use crate::schedule::{Claimed, Early, Refused, RefusedBecause, Schedule, Settled, SettledAs};
 use chrono::{DateTime, TimeDelta, Utc};
@@ -56,12 +57,12 @@ impl<S: Schedule> Step<S> {
     /// A settled group in order. Where the settle never succeeded there are no proofs, and each
     /// record is presented to `claim` again, which refuses it (the claim still holds, or a newer
     /// notice exists) or wins it anew.
-    pub(super) fn settled(&self, seats: Vec<Seat>, proofs: Vec<Settled>) {
+    pub(super) fn settled(&self, seats: Vec<Seat>, tallies: Vec<Tally>, proofs: Vec<Settled>) {
         let mut proofs = proofs.into_iter();
-        for seat in seats {
+        for (seat, tally) in seats.into_iter().zip(tallies) {
             match (proofs.next(), seat.record) {
                 (Some(proof), record) => {
-                    self.progress.settled_one(proof.result());
+                    self.progress.settled_one(proof.result(), &tally);
                     if proof.result() == SettledAs::Fenced {
                         tracing::warn!(record = ?record.as_ref().map(|it| it.notice.payment), "an outcome came after its claim had ended; kept as evidence");
                     }

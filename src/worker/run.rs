@@ -13,6 +13,7 @@
 use super::brake::Brake;
 use super::bus::{Bus, FromBus, JOIN_AGAIN, Join, Room};
 use super::clock_guard::{Clocks, Sample};
+use super::gauges;
 use super::hold::{Held, Hold};
 use super::place::{Place, Record};
 use super::progress::Progress;
@@ -81,14 +82,15 @@ pub struct Condition {
 pub(super) struct Lane<S> {
     pub(super) step: Arc<Step<S>>,
     slots: Arc<Semaphore>,
+    width: usize,
     scans: bool,
 }
 
 impl<S> Lane<S> {
     /// A lane with as many slots as the gateway takes calls from one worker.
     pub(super) fn new(step: Step<S>) -> Self {
-        let slots = Arc::new(Semaphore::new(step.gateway.profile().max_in_flight));
-        Self { step: Arc::new(step), slots, scans: false }
+        let width = step.gateway.profile().max_in_flight;
+        Self { step: Arc::new(step), slots: Arc::new(Semaphore::new(width)), width, scans: false }
     }
 
     fn take(&self, count: usize) -> Vec<Permit> {
@@ -193,6 +195,7 @@ impl<S: Schedule> Worker<S> {
             if batch.is_empty() {
                 continue;
             }
+            gauges::waited(&gateway, batch.iter().map(|(record, _)| record), now);
             let step = Arc::clone(&lane.step);
             self.steps += 1;
             self.tasks.spawn(async move {
@@ -233,7 +236,11 @@ impl<S: Schedule> Worker<S> {
         let next = condition.clone();
         self.condition.send_if_modified(|told| std::mem::replace(told, next.clone()) != next);
         metrics::KAFKA_UP.set(f64::from(u8::from(condition.kafka_is_up)), []);
-        metrics::NOTICES_HELD.set(f64::from(u32::try_from(self.hold.len()).unwrap_or(u32::MAX)), []);
+        gauges::told(&self.hold, &self.bus);
+        for (name, lane) in &self.lanes {
+            let taken = lane.width.saturating_sub(lane.slots.available_permits());
+            metrics::GATEWAY_IN_FLIGHT.set(gauges::whole(taken), [&name.0]);
+        }
     }
 
     /// Rows that Kafka did not bring in time, with slots that no notice wants.
@@ -345,6 +352,7 @@ impl<S: Schedule> Worker<S> {
                 tracing::info!(partitions = count, dropped, "partitions revoked");
             }
             FromBus::Event(RingEvent::Stalled(gap)) => {
+                metrics::KAFKA_REBALANCES.add(1, ["lost"]);
                 tracing::warn!(gap_ms = gap.as_millis(), "the group had given us up; joining again");
             }
             FromBus::Event(RingEvent::Ended(why)) => {

@@ -25,6 +25,7 @@ use super::patience::Patience;
 use super::place::Record;
 use super::progress::Progress;
 use super::seat::{Permit, Seat};
+use super::tally::Tally;
 use crate::domain::decision::Decision;
 use crate::domain::facts::Facts;
 use crate::domain::ids::WorkerName;
@@ -182,6 +183,7 @@ impl<S: Schedule> Step<S> {
     /// the proof of that completes a record.
     async fn settle(&self, terms: &ClaimTerms, group: Vec<(Seat, Outcome)>) {
         let (seats, mut batch): (Vec<_>, Vec<_>) = group.into_iter().unzip();
+        let tallies: Vec<_> = batch.iter().map(Tally::of).collect();
         let mut patience = Patience::until(terms.asked_at, self.lease.length);
         let proofs = loop {
             match self.schedule.settle(batch).await {
@@ -194,7 +196,7 @@ impl<S: Schedule> Step<S> {
                 }
             }
         };
-        self.settled(seats, proofs);
+        self.settled(seats, tallies, proofs);
     }
 
     fn give_back(&self, claimed: Claimed, why: NotSent) -> Outcome {

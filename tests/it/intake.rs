@@ -279,10 +279,10 @@ async fn a_create_whose_commit_was_not_answered_is_one_payment() {
     let api = Api::start(|_| {}).await;
     let body = payment(&due_in(3_600));
     id_of(&api.post("warm-up", &body).await);
-    // With its terminator: the word alone stands in comments of other statements.
-    api.proxy.set(Fault::CutAfter(b"COMMIT\0".to_vec())).await;
+    // The statement that carries the key is its own transaction: its answer is COMMIT's answer.
+    api.proxy.set(Fault::CutAfter(b"key-1".to_vec())).await;
     let first = api.post("key-1", &body).await;
-    assert_eq!(api.proxy.cuts(), 1, "the answer to COMMIT was not cut");
+    assert_eq!(api.proxy.cuts(), 1, "the answer to the create was not cut");
     id_of(&first);
     let again = api.post("key-1", &body).await;
     assert_eq!(again.text, first.text);

@@ -16,5 +16,6 @@ mod intake;
 mod postgres;
 mod proxy;
 mod ring;
+mod schedule;
 mod stand_in;
 mod trouble;

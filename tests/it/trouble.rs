@@ -8,6 +8,7 @@ mod outages;
 mod races;
 mod records;
 mod start;
+mod storm;
 
 use crate::support::installation::Installation;
 use chrono::{DateTime, TimeDelta, Utc};

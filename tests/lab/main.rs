@@ -6,5 +6,6 @@
 mod ids;
 mod one_charge;
 mod readme;
+mod registries;
 mod tidy;
 mod world;

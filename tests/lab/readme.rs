@@ -4,6 +4,7 @@
 
 use punctual::domain::reason::Reason;
 use punctual::domain::state::Status;
+use punctual::intake::Code;
 use punctual::platform::{config, exit, metrics};
 use std::collections::BTreeSet;
 
@@ -22,6 +23,14 @@ fn reasons() -> String {
     format!("| reason | meaning |\n|---|---|\n{rows}")
 }
 
+fn problems() -> String {
+    let rows: String = Code::ALL
+        .iter()
+        .map(|code| format!("| `{}` | {} | {} |\n", code.as_str(), code.http(), code.doc()))
+        .collect();
+    format!("| code | HTTP | meaning |\n|---|---|---|\n{rows}")
+}
+
 /// The text with `table` between the markers of that name.
 ///
 /// # Panics
@@ -37,6 +46,7 @@ fn with_table(text: &str, name: &str, table: &str) -> String {
 fn the_generated_tables_are_those_of_the_code() {
     let tables = [
         ("reasons", reasons()),
+        ("problems", problems()),
         ("exit codes", exit::reference_markdown()),
         ("settings", config::reference_markdown()),
         ("metrics", metrics::reference_markdown()),

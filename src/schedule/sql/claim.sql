@@ -13,7 +13,9 @@ WITH moment AS MATERIALIZED (
     SELECT * FROM unnest($2::uuid[], $3::integer[], $4::uuid[]) AS a (id, attempt, claim_id)
 ), locked AS MATERIALIZED (
     -- Every batch locks in the order of ids, so two batches never wait for each other in a circle.
-    SELECT p.id, p.status AS was, p.epoch_first_sent_at AS was_first_sent_at
+    -- What it answers is the newest version of each row, which nobody can change from here on.
+    SELECT p.id, p.status AS was, p.gateway, p.attempt, p.next_attempt_at,
+           p.epoch_first_sent_at AS was_first_sent_at
     FROM payments p
     WHERE p.due_day = $1 AND p.id = ANY ($2)
     ORDER BY p.id
@@ -39,16 +41,19 @@ WITH moment AS MATERIALIZED (
         last_xid = greatest(pg_current_xact_id(), p.last_xid)
     FROM asked a, locked l, moment m
     WHERE p.due_day = $1
+      AND p.id = ANY ($2)
       AND p.id = a.id
       AND l.id = a.id
+      -- The conditions stand on the locked row. On `p` they would invite the planner to read the index
+      -- of the late scan instead, and with it a whole backlog.
       -- Only a claimable state. PROCESSING is another's; the rest is final or waits for a human.
-      AND p.status IN ('PENDING', 'UNKNOWN')
+      AND l.was IN ('PENDING', 'UNKNOWN')
       -- A notice of another gateway came by a wrong road.
-      AND p.gateway = $5
+      AND l.gateway = $5
       -- A notice of an earlier attempt is spent: a newer one exists.
-      AND p.attempt = a.attempt
+      AND l.attempt = a.attempt
       -- R9: the database's word on "due".
-      AND p.next_attempt_at <= m.at
+      AND l.next_attempt_at <= m.at
       -- R17: no claim in a database that was restored or promoted and not released.
       AND (SELECT r.yes FROM released r)
     RETURNING p.*, l.was, l.was_first_sent_at, m.at AS claimed_at

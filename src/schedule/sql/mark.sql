@@ -11,7 +11,7 @@ WITH ours AS MATERIALIZED (
 ), gone AS (
     DELETE FROM due_notices d
     USING unnest($3::bigint[], $4::smallint[], $5::timestamptz[]) AS a (notice_id, shard, not_before)
-    WHERE d.not_before >= $1 AND d.not_before <= $2
+    WHERE d.shard = ANY ($4) AND d.not_before >= $1 AND d.not_before <= $2
       AND d.shard = a.shard AND d.not_before = a.not_before AND d.notice_id = a.notice_id
       AND EXISTS (SELECT 1 FROM ours)
 )

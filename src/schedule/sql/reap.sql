@@ -15,7 +15,9 @@ WITH moment AS MATERIALIZED (
             'lease_expired', $4, p.fence, p.attempt, p.epoch, m.at, '{}'),
         last_xid = greatest(pg_current_xact_id(), p.last_xid)
     FROM moment m, unnest($2::uuid[], $3::smallint[]) AS a (id, shard)
-    WHERE p.due_day = $1 AND p.id = a.id AND p.status = 'PROCESSING'
+    WHERE p.due_day = $1 AND p.id = ANY ($2) AND p.id = a.id
+      -- PROCESSING, by CHECK claim_belongs_to_processing.
+      AND p.claim_id IS NOT NULL
     RETURNING p.*, a.shard, m.at
 ), history AS (
     INSERT INTO payment_history (payment_id, seq, was, became, cause, done_by, fence, attempt, epoch, at,

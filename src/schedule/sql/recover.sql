@@ -6,10 +6,12 @@
 WITH ours AS (
     UPDATE payments p SET last_xid = greatest(pg_current_xact_id(), p.last_xid)
     FROM unnest($2::uuid[], $3::uuid[]) AS a (id, claim_id)
-    WHERE p.due_day = $1 AND p.id = a.id AND p.claim_id = a.claim_id AND p.status = 'PROCESSING'
+    WHERE p.due_day = $1 AND p.id = ANY ($2) AND p.id = a.id AND p.claim_id = a.claim_id
+      -- A claim id stands in PROCESSING rows only (CHECK claim_belongs_to_processing); saying so here would
+      -- invite the reaper's index.
     RETURNING p.*
 )
 SELECT o.*, t.was, t.key_age_us, t.claimed_at, d.payee_sealed
 FROM ours o
-JOIN attempts t ON t.due_day = $1 AND t.payment_id = o.id AND t.attempt = o.attempt
+JOIN attempts t ON t.due_day = $1 AND t.payment_id = ANY ($2) AND t.payment_id = o.id AND t.attempt = o.attempt
 JOIN payment_details d ON d.due_day = $1 AND d.id = o.id

@@ -19,9 +19,9 @@ WITH moment AS MATERIALIZED (
         AS a (id, fence, claim_id, became, cause, reason, next_at, answered, budget, next_epoch, not_sent,
               reference, request_hash, detail, verdict, how, code, http_status, took_ms, note, shard)
 ), locked AS MATERIALIZED (
-    SELECT p.id, t.was, t.worker
+    SELECT p.id, p.status, p.fence, p.claim_id AS held_by, t.was, t.worker
     FROM payments p
-    LEFT JOIN attempts t ON t.due_day = $1 AND t.payment_id = p.id AND t.attempt = p.attempt
+    LEFT JOIN attempts t ON t.due_day = $1 AND t.payment_id = ANY ($2) AND t.payment_id = p.id AND t.attempt = p.attempt
     WHERE p.due_day = $1 AND p.id = ANY ($2)
     ORDER BY p.id
     FOR UPDATE OF p
@@ -30,6 +30,8 @@ WITH moment AS MATERIALIZED (
     -- to the row as it is now; a new epoch has no send at all.
     SELECT a.*, m.at, l.worker, l.was = 'PENDING' AS counted
     FROM asked a JOIN locked l USING (id) CROSS JOIN moment m
+    -- R2: only the claim that holds the row now. It stands on the locked row, as in claim.sql.
+    WHERE l.status = 'PROCESSING' AND l.fence = a.fence AND l.held_by = a.claim_id
 ), written AS (
     UPDATE payments p SET
         status = a.became,
@@ -60,8 +62,7 @@ WITH moment AS MATERIALIZED (
             a.cause, a.worker, p.fence, p.attempt, p.epoch + a.next_epoch::integer, a.at, a.detail),
         last_xid = greatest(pg_current_xact_id(), p.last_xid)
     FROM effect a
-    -- R2: only the claim that holds the row now.
-    WHERE p.due_day = $1 AND p.id = a.id AND p.status = 'PROCESSING' AND p.fence = a.fence AND p.claim_id = a.claim_id
+    WHERE p.due_day = $1 AND p.id = ANY ($2) AND p.id = a.id AND p.claim_id = a.claim_id
     RETURNING p.id, p.actor_id, p.status, p.status_reason, p.next_attempt_at, p.gateway, p.lane, p.due_at,
         p.attempt, p.epoch, p.fence, p.history_seq, p.history_hash, p.last_xid, a.claim_id AS claim, a.cause,
         a.worker, a.detail, a.at, a.reference, a.verdict, a.how, a.code, a.http_status, a.took_ms, a.note,

@@ -4,9 +4,11 @@ use super::{address, all_paid_once, in_ms, requests_and_charges, running, second
 use crate::support::eventually;
 use crate::support::installation::Installation;
 use crate::support::proxy::{Fault, Proxy};
+use crate::support::services::services;
 use punctual::dev::kafka::{Cluster, ClusterOptions};
 use punctual::dev::postgres::Postgres;
 use punctual::dev::{Durability, artifacts, ports};
+use rdkafka::admin::{AdminClient, AdminOptions};
 use serde_json::json;
 use sqlx::Row;
 use std::os::unix::fs::PermissionsExt;
@@ -84,6 +86,43 @@ async fn while_kafka_is_away_the_late_scan_pays_in_time_and_afterwards_notices_d
     let after = due_soon(&site, "after", 12_000).await;
     let late_ms = all_paid_once(&site, &after, seconds(40)).await;
     assert!(late_ms < 5_000, "{late_ms} ms");
+}
+
+#[tokio::test]
+async fn a_ring_that_was_erased_is_done_without_and_used_again_once_it_is_made_anew() {
+    let prefix = format!("erased-{}.payments.", std::process::id());
+    let mut site = running(&[("kafka.topic_prefix", &prefix)]).await;
+    let before = due_soon(&site, "before", 6_000).await;
+    let late_ms = all_paid_once(&site, &before, seconds(30)).await;
+    assert!(late_ms < 5_000, "{late_ms} ms");
+
+    erase(&prefix).await;
+    let during = due_soon(&site, "during", 1_000).await;
+    let late_ms = all_paid_once(&site, &during, seconds(40)).await;
+    assert!(late_ms < 20_000, "{late_ms} ms");
+
+    site.run(&["topics", "apply"]);
+    // Neither relay nor worker is started anew.
+    let after = due_soon(&site, "after", 15_000).await;
+    let late_ms = all_paid_once(&site, &after, seconds(40)).await;
+    assert!(late_ms < 5_000, "{late_ms} ms");
+    site.roles.clear();
+    erase(&prefix).await;
+}
+
+/// Deletes every topic of a ring.
+async fn erase(prefix: &str) {
+    let admin: AdminClient<_> = rdkafka::config::ClientConfig::new()
+        .set("bootstrap.servers", &services().kafka_bootstrap_servers)
+        .create()
+        .expect("settings");
+    let metadata = admin.inner().fetch_metadata(None, seconds(10)).expect("metadata");
+    let topics: Vec<&str> =
+        metadata.topics().iter().map(|topic| topic.name()).filter(|name| name.starts_with(prefix)).collect();
+    assert!(topics.len() >= 61, "{topics:?}");
+    for deleted in admin.delete_topics(&topics, &AdminOptions::new()).await.expect("an answer") {
+        deleted.expect("deleted");
+    }
 }
 
 /// POSTs until it is created, as a client does that obeys 503; answers the id and whether it was asked

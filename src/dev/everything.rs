@@ -1,0 +1,155 @@
+//! The whole product in one process, on services of its own, with something to watch.
+//!
+//! **Promise.** When the names are printed, a payment can be posted. The roles are the very ones that
+//! production runs, each with its own connections; only the brokers are a stand-in unless
+//! `--kafka real` or a cluster is given, and it says so. **If this dies here**, `services` says what
+//! is left behind: nothing.
+
+use super::services::Services;
+use super::{Args, Failure, seed};
+use crate::bucket::topics;
+use crate::cli::{Ended, SettingsArgs};
+use crate::platform::clock::Host;
+use crate::platform::config::Config;
+use crate::platform::dice::Os;
+use crate::platform::shutdown::{Shutdown, Trigger};
+use crate::roles::{self, Process};
+use crate::schedule::{self, Access};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// Longer than any role's own drain.
+const LONGEST_DRAIN: Duration = Duration::from_secs(30);
+
+/// The roles in this process.
+#[derive(Debug)]
+pub(super) struct Everything {
+    trigger: Trigger,
+    roles: JoinSet<Result<(), Ended>>,
+    names: Vec<(&'static str, String)>,
+    progress: Option<tokio::task::JoinHandle<()>>,
+}
+
+impl Everything {
+    /// Sets up database, topics and a key, starts the roles, waits until the API answers, and posts
+    /// some payments unless told not to.
+    pub(super) async fn start(
+        args: &Args,
+        settings: &SettingsArgs,
+        services: &Services,
+    ) -> Result<Self, Failure> {
+        let config = settings
+            .load_with(sets(args, services))
+            .map_err(|problems| Failure::Part(problems.into()))?
+            .config;
+        schedule::migrate(&config.database).await.map_err(Failure::part)?;
+        make_topics(&config, services).await?;
+        let owner = schedule::connect(&config.database, Access::Owner).await.map_err(Failure::part)?;
+        let scopes = ["payments:read".to_owned(), "payments:write".to_owned()];
+        let (key, _) = roles::new_key(&owner, &Os, "developer", &scopes).await?;
+        owner.close().await;
+
+        let (trigger, shutdown) = Shutdown::manual();
+        let process = Process::new(config.clone(), shutdown.clone())?;
+        let mut everything = Self { trigger, roles: JoinSet::new(), names: Vec::new(), progress: None };
+        everything.roles.spawn(roles::sandbox(process.clone()));
+        everything.roles.spawn(roles::api(process.clone()));
+        everything.roles.spawn(roles::relay(process.clone()));
+        everything.roles.spawn(roles::keeper(process.clone()));
+        for number in 1..=args.workers {
+            let mut config = config.clone();
+            config.worker.slot = format!("dev-{number}");
+            everything.roles.spawn(roles::worker(process.with(config, shutdown.clone())));
+        }
+        let url = format!("http://{}", config.api.listen);
+        everything.until_ready(&url, &key).await?;
+        everything.names = vec![
+            ("PUNCTUAL_URL", url.clone()),
+            ("PUNCTUAL_API_KEY", key.clone()),
+            ("SANDBOX_URL", config.gateway.url.clone()),
+        ];
+        if !args.no_seed {
+            everything.progress = Some(tokio::spawn(seed::watch(url, key, args.output)));
+        }
+        Ok(everything)
+    }
+
+    /// What a caller needs to know, before what the services print.
+    pub(super) fn names(&self) -> &[(&'static str, String)] {
+        &self.names
+    }
+
+    /// Resolves when a role ends by itself, which none should.
+    pub(super) async fn ended(&mut self) -> Failure {
+        match self.roles.join_next().await {
+            Some(Ok(Err(ended))) => Failure::Part(ended),
+            Some(Err(error)) => Failure::part(error),
+            Some(Ok(Ok(()))) | None => Failure::part("a role ended although nobody asked it to"),
+        }
+    }
+
+    /// Drains every role, at most [`LONGEST_DRAIN`] long.
+    pub(super) async fn stop(mut self) {
+        if let Some(progress) = self.progress.take() {
+            progress.abort();
+        }
+        self.trigger.stop();
+        let all = async { while self.roles.join_next().await.is_some() {} };
+        if tokio::time::timeout(LONGEST_DRAIN, all).await.is_err() {
+            eprintln!("punctual dev: some roles did not drain in time");
+        }
+    }
+
+    async fn until_ready(&mut self, url: &str, key: &str) -> Result<(), Failure> {
+        let client = crate::client::Client::new(url, key).map_err(Failure::part)?;
+        loop {
+            tokio::select! {
+                biased;
+                failure = self.ended() => return Err(failure),
+                ready = client.is_ready() => if ready { return Ok(()) },
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+/// The settings that follow from the services; the caller's own come after them and win.
+fn sets(args: &Args, services: &Services) -> Vec<String> {
+    let endpoints = services.endpoints();
+    let listen = |usual: u16| {
+        let port = if args.random_ports { super::ports::free() } else { usual };
+        format!("127.0.0.1:{port}")
+    };
+    let sandbox = listen(8_090);
+    vec![
+        format!("database.url={}", endpoints.database_url),
+        format!("kafka.bootstrap_servers={}", endpoints.kafka_bootstrap_servers),
+        format!("api.listen={}", listen(8_080)),
+        format!("gateway.url=http://{sandbox}"),
+        format!("sandbox.listen={sandbox}"),
+        format!("sandbox.ledger={}", services.folder().join("sandbox-ledger.ndjson").display()),
+        // One broker, and a horizon that is made in a second.
+        "kafka.partitions=2".to_owned(),
+        "kafka.replication=1".to_owned(),
+        "kafka.min_insync_replicas=1".to_owned(),
+        "api.horizon=30days".to_owned(),
+        "database.partition_days_ahead=33".to_owned(),
+        "database.pool=4".to_owned(),
+    ]
+}
+
+async fn make_topics(config: &Config, services: &Services) -> Result<(), Failure> {
+    let clock: crate::platform::clock::SharedClock = Arc::new(Host);
+    match services.in_process_kafka() {
+        Some(stand_in) => {
+            topics::apply_in_process(stand_in, &config.kafka, &clock).await.map_err(Failure::part)
+        }
+        None => {
+            for difference in topics::apply(&config.kafka, &clock).await.map_err(Failure::part)? {
+                eprintln!("punctual dev: {difference}");
+            }
+            Ok(())
+        }
+    }
+}

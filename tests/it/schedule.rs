@@ -1,0 +1,14 @@
+//! The schedule on real Postgres: every verb, its races, its rights, its plans.
+
+mod claims;
+mod create;
+mod guards;
+mod history;
+mod lost;
+mod measure;
+mod outbox;
+mod plans;
+mod rights;
+mod settles;
+mod storm;
+mod world;

@@ -1,0 +1,68 @@
+//! What each database role may not do.
+
+use super::world::World;
+use sqlx::{AssertSqlSafe, Executor};
+
+#[tokio::test]
+async fn each_role_is_refused_what_is_not_its_work() {
+    let world = World::new().await;
+    world.due("k1").await;
+    for (role, act) in [
+        ("punctual_worker", "UPDATE payment_history SET done_by = 'x'"),
+        ("punctual_worker", "DELETE FROM payment_history"),
+        ("punctual_worker", "TRUNCATE payment_history"),
+        ("punctual_worker", "DELETE FROM payments"),
+        ("punctual_worker", "INSERT INTO payments (id) VALUES (gen_random_uuid())"),
+        ("punctual_worker", "UPDATE payments SET amount_minor = 1"),
+        ("punctual_worker", "UPDATE payments SET due_at = now()"),
+        ("punctual_worker", "UPDATE payment_details SET payee_sealed = ''"),
+        ("punctual_worker", "SELECT hash FROM api_keys"),
+        ("punctual_worker", "UPDATE installation SET released_lineage = 'x'"),
+        ("punctual_worker", "SELECT release_lineage()"),
+        ("punctual_api", "UPDATE payments SET fence = fence + 1"),
+        ("punctual_api", "UPDATE payments SET claim_id = gen_random_uuid()"),
+        ("punctual_api", "UPDATE payments SET next_attempt_at = now()"),
+        ("punctual_api", "UPDATE payments SET unanswered = 0"),
+        ("punctual_api", "INSERT INTO attempts (attempt) VALUES (1)"),
+        ("punctual_api", "INSERT INTO gateway_refs VALUES ('a', 'b', gen_random_uuid())"),
+        ("punctual_api", "DELETE FROM due_notices"),
+        ("punctual_api", "UPDATE payment_history SET done_by = 'x'"),
+        ("punctual_api", "INSERT INTO api_keys (id) VALUES (gen_random_uuid())"),
+        ("punctual_api", "SELECT quarantine('x')"),
+        ("punctual_api", "SELECT ensure_partitions(current_date, current_date)"),
+        ("punctual_owner", "UPDATE payments SET status = 'COMPLETED'"),
+    ] {
+        let mut sql = world.sql().await;
+        sql.execute(AssertSqlSafe(format!("SET ROLE {role}"))).await.expect("a member");
+        let refused = sql.execute(act).await.expect_err(act);
+        let code = refused.as_database_error().and_then(|db| db.code().map(|code| code.into_owned()));
+        assert_eq!(code.as_deref(), Some("42501"), "{role}: {act}: {refused}");
+    }
+}
+
+#[tokio::test]
+async fn no_row_claims_to_be_clean_with_an_open_send_or_to_be_due_early() {
+    let world = World::new().await;
+    world.due("k1").await;
+    let mut sql = world.sql().await;
+    for (act, constraint) in [
+        ("unanswered = 1, epoch_first_sent_at = now()", "clean_states_have_no_open_send"),
+        ("status = 'UNKNOWN', unanswered = 1", "open_send_has_age"),
+        ("next_attempt_at = due_at - interval '1 us'", "never_early"),
+        ("status = 'PROCESSING'", "claim_belongs_to_processing"),
+        ("claim_id = gen_random_uuid(), lease_until = now()", "claim_belongs_to_processing"),
+        ("sends = 7, attempt = 9", "budget_is_kept"),
+        ("held_back = 1", "held_back_has_an_instant"),
+        (
+            "due_at = due_at + interval '2 days', next_attempt_at = due_at + interval '3 days'",
+            "day_is_the_due_day",
+        ),
+        ("status = 'Paid'", "payments_status_check"),
+        ("amount_minor = 0", "payments_amount_minor_check"),
+    ] {
+        let act = AssertSqlSafe(format!("UPDATE payments SET {act}"));
+        let refused = sql.execute(act).await.expect_err(constraint);
+        let broken = refused.as_database_error().and_then(|db| db.constraint().map(str::to_owned));
+        assert_eq!(broken.as_deref(), Some(constraint), "{refused}");
+    }
+}
