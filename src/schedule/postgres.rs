@@ -283,6 +283,14 @@ impl Postgres {
         whole(partitions::ensure(self.pool.clone(), back, ahead)).await
     }
 
+    /// Whether the payments of this day are in the database; those of a detached day are not.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Defect`.
+    pub async fn is_attached(&self, day: NaiveDate) -> Result<bool, ScheduleError> {
+        whole(partitions::is_attached(self.pool.clone(), day)).await
+    }
+
     /// Drops outbox partitions more than `back` days old in which every notice is published; answers
     /// how many. With the `back` of [`Self::ensure_partitions`] they are not made again.
     ///

@@ -42,6 +42,7 @@ statements! {
     CLAIM_LATE_CANDIDATES = "sql/claim_late_candidates.sql",
     CREATE = "sql/create.sql",
     DATABASE_NOW = "sql/database_now.sql",
+    DAY_IS_ATTACHED = "sql/day_is_attached.sql",
     DEADLINE_CANDIDATES = "sql/deadline_candidates.sql",
     DEFER = "sql/defer.sql",
     DROP_DRAINED_NOTICES = "sql/drop_drained_notices.sql",

@@ -21,3 +21,4 @@ mod publisher;
 mod ring;
 mod schedule;
 mod stand_in;
+mod trouble;
