@@ -39,6 +39,8 @@ mod run_tests;
 mod step_edge_tests;
 #[cfg(test)]
 mod step_tests;
+#[cfg(test)]
+mod tally_tests;
 
 pub use brake::{Brake, ClocksApart};
 pub use bus::Join;
