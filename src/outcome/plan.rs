@@ -68,7 +68,12 @@ fn plan_clean(view: &View<'_>, facts: &Facts, now: DateTime<Utc>) -> Plan {
         // Given back, the key's age starts anew: with no send open, nothing under it can surprise.
         Plan::GiveBack(NotSent::KeyExpired)
     } else {
-        Plan::Charge
+        match (view.was, facts.lookup) {
+            // What answered the last open send came too late to be decided by (rule R2): it may have
+            // been a hard decline, after which nothing is sent (invariant H9). The gateway tells.
+            (Status::Unknown, LookupSupport::ByKey) => Plan::LookUpThenCharge,
+            (_, LookupSupport::ByKey | LookupSupport::None) => Plan::Charge,
+        }
     }
 }
 

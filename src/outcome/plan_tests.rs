@@ -21,7 +21,8 @@ fn plans_by_name() {
     for (name, cell, expect) in [
         ("first send", Cell::first().row(fresh), Plan::Charge),
         ("retry", Cell::first(), Plan::Charge),
-        ("unknown, all answered since", Cell::again(0), Plan::Charge),
+        ("unknown, all answered since", Cell::again(0), Plan::LookUpThenCharge),
+        ("unknown, all answered since, no look-up", Cell::again(0).without_lookup(), Plan::Charge),
         ("clean, wished", Cell::again(0).wished(), Plan::GiveBack(NotSent::CancelWished)),
         ("clean, late", Cell::first().past_deadline(), Plan::GiveBack(NotSent::DeadlinePassed)),
         ("clean, old key", Cell::first().key_aged(expired), Plan::GiveBack(NotSent::KeyExpired)),

@@ -6,6 +6,7 @@
 //! cancel-safe): [`whole`] runs it in a task of its own.
 
 use super::port::ScheduleError;
+use super::row::Unfit;
 use sqlx::{Error, Postgres, Transaction};
 use std::future::Future;
 use tracing::Instrument;
@@ -13,10 +14,14 @@ use tracing::Instrument;
 /// The code raised by `refuse_external_id()`.
 const EXTERNAL_ID_TAKEN: &str = "PU001";
 
-/// Does the database refuse this row's data, so that repeating it is no use? (SQLSTATE 22, 23)
+/// Is it this row's data, so that repeating it is no use? Either the database refuses it (SQLSTATE 22,
+/// 23), or it can be read and means nothing to us.
 ///
 /// A missing partition is not the row's fault: it passes once the keeper has made it.
 pub(super) fn is_bad_data(error: &Error) -> bool {
+    if let Error::ColumnDecode { source, .. } = error {
+        return source.is::<Unfit>();
+    }
     let refused = code(error).is_some_and(|code| code.starts_with("22") || code.starts_with("23"));
     refused && !is_missing_partition(error)
 }

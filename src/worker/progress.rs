@@ -20,6 +20,8 @@ pub struct Progress {
     refused: AtomicU64,
     deferred: AtomicU64,
     abandoned: AtomicU64,
+    /// How many were abandoned when something last ended with a proof.
+    abandoned_before: AtomicU64,
 }
 
 impl Progress {
@@ -45,6 +47,14 @@ impl Progress {
     #[must_use]
     pub fn open(&self) -> u64 {
         self.claims().saturating_sub(self.settled())
+    }
+
+    /// Claims that a healthy worker would still be finishing: the open ones, without those given up
+    /// before something else ended well. The reaper has those by now, and no idle moment brings them
+    /// back.
+    #[must_use]
+    pub fn unfinished(&self) -> u64 {
+        self.open().saturating_sub(self.abandoned_before.load(Ordering::Relaxed))
     }
 
     /// Everything that ended with a proof.
@@ -90,12 +100,18 @@ impl Progress {
         metrics::CLAIMS.add(1, [why]);
     }
 
+    fn ended_well(&self) {
+        self.abandoned_before.store(self.abandoned(), Ordering::Relaxed);
+    }
+
     pub(super) fn refused_one(&self, why: RefusedBecause) {
         self.refused.fetch_add(1, Ordering::Relaxed);
+        self.ended_well();
         metrics::CLAIMS.add(1, [refusal(why)]);
     }
 
     pub(super) fn settled_one(&self, result: SettledAs, tally: &Tally) {
+        self.ended_well();
         tally.count(result);
         match result {
             SettledAs::Written(to) => {
@@ -111,6 +127,7 @@ impl Progress {
 
     pub(super) fn deferred_one(&self) {
         self.deferred.fetch_add(1, Ordering::Relaxed);
+        self.ended_well();
         metrics::NOTICES_DEFERRED.add(1, []);
     }
 

@@ -299,7 +299,7 @@ impl<S: Schedule> Worker<S> {
     fn watch_progress(&mut self, now: Mono) {
         let soon = self.clock.wall() + LONGEST_PAUSE;
         let has_slots = self.lanes.values().any(|lane| lane.slots.available_permits() > 0);
-        let waits = has_slots && (self.hold.any_due(soon) || self.progress.open() > 0);
+        let waits = has_slots && (self.hold.any_due(soon) || self.progress.unfinished() > 0);
         let work = if waits { Work::Waits } else { Work::None };
         if self.stuck.observe(now, self.progress.finished(), work) {
             tracing::error!("work is due and nothing was finished for too long: leaving the group");

@@ -12,7 +12,7 @@ use crate::domain::retry::Ladders;
 use crate::domain::state::Status;
 use crate::platform::clock::{Clock, SharedClock};
 use crate::platform::config;
-use crate::schedule::{BadNoticeKept, Fault, Memory, RefusedBecause, ScheduleError, Verb};
+use crate::schedule::{BadNoticeKept, Fault, Memory, RefusedBecause, Schedule as _, ScheduleError, Verb};
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::BoxFuture;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -212,6 +212,24 @@ fn work_that_never_ends_makes_it_unhealthy_and_something_finished_makes_it_well(
     let (_, condition, progress) = rig.run(|time| async move { time.sleep(Duration::from_secs(40)).await });
     assert_eq!((progress.claims(), progress.abandoned(), progress.finished()), (1, 1, 0));
     assert!(condition.is_stuck);
+}
+
+#[test]
+fn a_claim_given_up_once_does_not_make_an_idle_worker_stuck_for_ever() {
+    let rig = Rig::new();
+    let id = rig.world.add(1, 0);
+    rig.world.memory.inject(|verb| if verb == Verb::Settle { Fault::ErrorBefore } else { Fault::None });
+    let memory = Arc::clone(&rig.world.memory);
+    let (_, condition, progress) = rig.run(|time| async move {
+        time.sleep(Duration::from_secs(36)).await;
+        memory.inject(|_| Fault::None);
+        memory.reap(Duration::from_secs(5), 10).await.unwrap();
+        // It is asked about and ends; then nothing is due for longer than the patience.
+        time.sleep(Duration::from_secs(50)).await;
+    });
+    assert_eq!((rig.world.status(id), rig.world.gateway.charges(id)), (Status::Completed, 1));
+    assert_eq!((progress.abandoned(), progress.finished()), (1, 1));
+    assert!(!condition.is_stuck, "nothing is due and nothing is in flight");
 }
 
 #[test]

@@ -7,10 +7,10 @@ use crate::domain::guard::Lineage;
 use crate::domain::ids::{GatewayName, PaymentId};
 use crate::domain::reason::Reason;
 use crate::domain::state::Status;
-use crate::domain::verdict::{Doubt, NotSent, Verdict};
+use crate::domain::verdict::{DeclineClass, Doubt, NotSent, Verdict};
 use crate::gateway::Profile;
 use crate::platform::clock::Clock;
-use crate::schedule::{Fault, RefusedBecause, Verb};
+use crate::schedule::{Fault, RefusedBecause, Schedule, Verb};
 use chrono::TimeDelta;
 
 #[test]
@@ -222,6 +222,27 @@ fn a_held_record_is_deferred_only_with_proof_that_the_late_scan_owns_its_row() {
     assert_eq!((world.open(), world.status(id)), (0, Status::Pending));
     world.time.run(hand.step.present_late(NOW, vec![None]));
     assert_eq!(world.status(id), Status::Completed);
+}
+
+#[test]
+fn a_hard_decline_that_came_too_late_is_asked_for_and_never_sent_again() {
+    let (mut world, mut hand, id) = one();
+    world.gateway.will(Act::Decline(DeclineClass::Hard), NOW);
+    // The settle arrives when the reaper has been there: its decline is evidence only.
+    world.memory.inject_next(Verb::Settle, [Fault::Slow(secs(40))]);
+    let batch = world.deliver().into_iter().map(|record| (record, None)).collect();
+    let (time, memory) = (world.time.clone(), std::sync::Arc::clone(&world.memory));
+    let reaped = async {
+        time.sleep(secs(36)).await;
+        memory.reap(lab::lease().margin, 10).await.unwrap().expired
+    };
+    let ((), expired) = world.time.run(async { futures_util::join!(hand.step.present(batch), reaped) });
+    let payment = world.memory.payment(id).unwrap();
+    assert_eq!((expired, payment.status, payment.unanswered), (1, Status::Unknown, 0));
+    world.round(&mut hand);
+    assert_eq!((world.status(id), world.reason(id)), (Status::Failed, Some(Reason::DeclinedHard)));
+    assert_eq!(world.gateway.ledger().len(), 1, "nothing is sent after a hard decline (H9)");
+    world.check();
 }
 
 #[test]

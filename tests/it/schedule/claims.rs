@@ -148,6 +148,42 @@ async fn one_bad_row_is_parked_and_the_rest_of_its_batch_is_claimed() {
 }
 
 #[tokio::test]
+async fn a_row_that_can_not_be_read_is_parked_and_stops_neither_its_batch_nor_the_late_scan() {
+    let world = World::new().await;
+    let (one, bad, two) = (world.due("k1").await, world.due("k2").await, world.due("k3").await);
+    let spoil = |id| format!("UPDATE payment_details SET payee_sealed = '\\xff' WHERE id = '{id}'");
+    world.run(&spoil(bad.payment)).await;
+    let batch = [one, bad.clone(), two];
+    let answers = world.worker.claim(&terms(), &batch, &fresh(3)).await.expect("answers");
+    assert!(matches!(answers[0], ClaimAnswer::Claimed(_)), "{answers:?}");
+    assert_eq!(refused(&answers[1]), Some(RefusedBecause::Parked));
+    assert!(matches!(answers[2], ClaimAnswer::Claimed(_)), "{answers:?}");
+    let status = |id| format!("SELECT status || ' ' || unanswered FROM payments WHERE id = '{id}'");
+    assert_eq!(world.one::<String>(&status(bad.payment)).await, "PARKED 0");
+
+    let (bad, good) = (world.due("k4").await, world.due("k5").await);
+    world.run(&spoil(bad.payment)).await;
+    let scan = || {
+        let worker = world.worker.clone();
+        async move { worker.claim_late(&terms(), Duration::ZERO, &fresh(5)).await }
+    };
+    assert!(scan().await.expect("answer").is_empty(), "the pass that finds the bad row claims none");
+    assert_eq!(world.one::<String>(&status(bad.payment)).await, "PARKED 0");
+    let claimed = scan().await.expect("answer");
+    assert_eq!(claimed.iter().map(|claimed| claimed.payment().id).collect::<Vec<_>>(), [good.payment]);
+}
+
+#[tokio::test]
+async fn a_reason_of_a_later_build_does_not_keep_its_row_from_being_claimed() {
+    let world = World::new().await;
+    let due = world.due("k1").await;
+    world
+        .run(&format!("UPDATE payments SET status_reason = 'of_tomorrow' WHERE id = '{}'", due.payment))
+        .await;
+    assert_eq!(world.claim_one(&due).await.payment().reason, None);
+}
+
+#[tokio::test]
 async fn a_batch_of_bad_rows_only_is_a_defect_and_parks_none() {
     let world = World::new().await;
     let mut batch = Vec::new();
