@@ -9,7 +9,7 @@ use crate::platform::config::{self, Config, Inputs, Loaded, Problems};
 use crate::platform::exit::Exit;
 use crate::platform::shutdown::Shutdown;
 use crate::platform::telemetry;
-use crate::{dev, roles};
+use crate::{client, dev, roles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
@@ -54,6 +54,12 @@ enum Command {
     /// API keys.
     #[command(subcommand)]
     Keys(Keys),
+    /// Ask a process for its health; exit code 0 if it says that it is well.
+    Health {
+        /// For example http://127.0.0.1:8080/readyz
+        #[arg(value_name = "URL")]
+        url: String,
+    },
 }
 
 /// What a process does until it is told to stop.
@@ -208,6 +214,10 @@ async fn run(cli: Cli) -> Result<(), Ended> {
         Command::Migrate(command) => roles::migrate(command, loaded.config).await,
         Command::Topics(command) => roles::topics(command, loaded.config).await,
         Command::Keys(command) => roles::keys(command, loaded.config).await,
+        Command::Health { url } => match client::health(&url).await {
+            Ok(answer) => print(&format!("{}\n", answer.trim_end())),
+            Err(error) => Err(Ended::with(Exit::Failed, error.to_string())),
+        },
         Command::Config(ConfigCommand::Check) => print("the settings are fine\n"),
         Command::Config(ConfigCommand::Show { output: Output::Table }) => {
             print(&config::shown_as_table(&loaded))

@@ -5,28 +5,46 @@
 //!
 //! # The life of one payment
 //!
-//! The modules stand in the order in which a payment meets them.
+//! The modules stand in the order in which a payment meets them. In brackets: where to look.
 //!
-//! 1. [`intake`] checks the request and hands it to the schedule. One transaction writes the payment,
-//!    its idempotency key, its first history row and its first due notice. Only then is `201` said.
-//! 2. [`schedule`] is the truth: the only folder with SQL. One verb is one transaction.
-//! 3. [`relay`] reads the due notices of the next minutes, in due order, and publishes them. If it dies
-//!    between publishing and marking, notices go out twice; claims refuse the second.
+//! 1. [`intake`] turns a request into a [`schedule::NewPayment`], whose id is made from due time, actor
+//!    and idempotency key (`intake/create.rs`, `domain/intent.rs`). [`schedule::Postgres::create`] writes
+//!    payment, key, first history row and first due notice in one transaction (`schedule/create.rs`,
+//!    `schedule/sql/create.sql`). Only then is `201` said.
+//! 2. [`schedule`] is the truth: the only folder with SQL. One verb is one transaction, and the verbs
+//!    that the flow uses are the trait [`schedule::Schedule`] (`schedule/port.rs`).
+//! 3. [`relay`] *stages* the notices of the next minutes in due order, publishes each as a
+//!    [`bucket::Envelope`], and *marks* what Kafka acknowledged ([`relay::step`]). If it dies between
+//!    the last two, notices go out twice; claims refuse the second.
 //! 4. [`bucket`] is the Kafka edge: a fixed ring of 60 minute topics, and one for what is already due.
-//!    A notice is a hint. Losing all of them loses no payment, because of the late scan.
-//! 5. [`worker`] holds a notice until it is due, gets a permit of the gateway, and *claims*: one
-//!    conditional update that raises the fence and grants a lease. Then it charges, or asks about an
-//!    earlier charge, decides, and *settles* under that fence. Only then is the offset complete.
-//! 6. [`gateway`] moves the money: at most one money-moving request for each claim, its bytes frozen,
-//!    under a key made of payment and epoch.
-//! 7. [`outcome`] says what an answer means for the payment: pure, exhaustive.
-//! 8. [`keeper`] watches: an expired lease becomes UNKNOWN, a missed deadline FAILED, partitions are
-//!    made ahead.
-//! 9. [`publisher`] turns each history row into an event of `payments.events`, in order per payment.
+//!    [`bucket::Ring`] hands out each record with its [`bucket::Position`]; what it carries is a
+//!    [`domain::notice::Notice`], a hint. Losing all of them loses no payment, because of the late scan.
+//! 5. [`worker`] keeps the notice in [`worker::hold::Hold`] until it is due and a slot of its gateway is
+//!    free, and gives it to [`worker::Step::present`] (`worker/step.rs`: one screen, the whole story).
+//!    The step *claims*: one conditional update that raises the fence and grants a lease
+//!    (`schedule/sql/claim.sql`). It answers [`schedule::ClaimAnswer`]: `Claimed`, `Early` (wait and
+//!    present it again) or `Refused` (nothing is left to do).
+//! 6. [`outcome::plan()`] says what may be asked of the gateway, and [`gateway::Gateway::charge`] sends it:
+//!    at most one money-moving request for each [`schedule::Claimed`], the bytes frozen in a
+//!    [`gateway::FrozenRequest`], under a key made of payment and epoch. The
+//!    [`domain::lease::SendGate`] is asked a last time when the first byte is wanted
+//!    (`gateway/gated_body.rs`). What came back is a [`domain::verdict::Verdict`], inside a
+//!    [`schedule::Answered`].
+//! 7. [`outcome::decide()`] turns the verdict into a [`domain::decision::Decision`]: pure, exhaustive.
+//! 8. The step *settles*: the decision is written under the claim's fence, with history, attempt and,
+//!    if it must go on, the next notice (`schedule/sql/settle.sql`). The [`schedule::Settled`] that
+//!    comes back completes the record's offset ([`bucket::Offsets::complete`]), and nothing else does.
+//! 9. [`keeper`] watches: an expired lease becomes UNKNOWN and is asked about, a missed deadline
+//!    FAILED, partitions are made ahead.
+//! 10. [`publisher`] turns each history row into an event of `payments.events`, in order per payment.
+//!
+//! Who may use whom is a table in `tests/lab/tidy/imports.rs`. Two edges may surprise: [`bucket`] and
+//! [`gateway`] use [`schedule`], because offsets and charges take its proofs by value.
 //!
 //! Beside the flow: [`domain`] holds the rules (no I/O, no clock), [`platform`] what everything stands
 //! on, [`sandbox`] a simulated gateway with its own ledger, [`dev`] everything on one machine,
-//! [`roles`] the only place that puts parts together, [`cli`] the command line.
+//! [`roles`] the only place that puts parts together, [`client`] a client of our own API, [`cli`] the
+//! command line.
 //!
 //! # Why a charge happens at most once
 //!
@@ -40,6 +58,8 @@
 //! - **The order is held by types.** [`schedule::Claimed`] is made only by a claim and taken by value
 //!   by the charge; [`schedule::Answered`] is taken by value by the settle; an offset takes
 //!   [`schedule::Settled`] or [`schedule::Refused`]. Another order does not compile.
+//!
+//! Comments cite these and their like as rules R1 to R18; the README lists them ("The rules").
 //!
 //! Other invariants that every part keeps: nothing is charged before its due instant, by the
 //! database's clock *and* the worker's; the history of a payment is append-only and chained by hash;
@@ -66,6 +86,102 @@
 //! | settle | to write the decision under the fence |
 //! | park | to hold for a human |
 //! | re-drive | an authorised release from parking |
+//!
+//! # What does not compile
+//!
+//! Each pair differs in one line. A charge takes a claim, not a payment:
+//!
+//! ```compile_fail,E0308
+//! use punctual::{domain::lease::SendGate, gateway::{FrozenRequest, Gateway}, schedule::Claimed};
+//! async fn pay(gateway: &dyn Gateway, claimed: Claimed, request: FrozenRequest, gate: SendGate) {
+//!     let paid = claimed.payment().clone();
+//!     gateway.charge(paid, request, gate).await;
+//! }
+//! ```
+//! ```
+//! use punctual::{domain::lease::SendGate, gateway::{FrozenRequest, Gateway}, schedule::Claimed};
+//! async fn pay(gateway: &dyn Gateway, claimed: Claimed, request: FrozenRequest, gate: SendGate) {
+//!     let paid = claimed;
+//!     gateway.charge(paid, request, gate).await;
+//! }
+//! ```
+//!
+//! A claim is made by `schedule` only; everybody else can give it away:
+//!
+//! ```compile_fail,E0624
+//! use punctual::schedule::Claimed;
+//! fn forge() {
+//!     let _made = Claimed::new;
+//! }
+//! ```
+//! ```
+//! use punctual::schedule::Claimed;
+//! fn forge() {
+//!     let _made = Claimed::answered;
+//! }
+//! ```
+//!
+//! A second charge under one claim is a use of what is gone:
+//!
+//! ```compile_fail,E0382
+//! use punctual::{domain::lease::SendGate, gateway::{FrozenRequest, Gateway}, schedule::Claimed};
+//! async fn twice(to: &dyn Gateway, one: Claimed, two: Claimed, request: FrozenRequest, gate: SendGate) {
+//!     to.charge(one, request.clone(), gate.clone()).await;
+//!     to.charge(one, request, gate).await;
+//! }
+//! ```
+//! ```
+//! use punctual::{domain::lease::SendGate, gateway::{FrozenRequest, Gateway}, schedule::Claimed};
+//! async fn twice(to: &dyn Gateway, one: Claimed, two: Claimed, request: FrozenRequest, gate: SendGate) {
+//!     to.charge(one, request.clone(), gate.clone()).await;
+//!     to.charge(two, request, gate).await;
+//! }
+//! ```
+//!
+//! And no claim can be copied to get around that (the terms of a claim can):
+//!
+//! ```compile_fail,E0277
+//! use punctual::schedule::{ClaimTerms, Claimed};
+//! fn copied<T: Clone>() {}
+//! copied::<Claimed>();
+//! ```
+//! ```
+//! use punctual::schedule::{ClaimTerms, Claimed};
+//! fn copied<T: Clone>() {}
+//! copied::<ClaimTerms>();
+//! ```
+//!
+//! Only what was answered can be settled:
+//!
+//! ```compile_fail,E0308
+//! use punctual::{domain::decision::Decision, schedule::{Answered, Claimed, Schedule}};
+//! async fn write(schedule: &impl Schedule, claimed: Claimed, answered: Answered, decision: Decision) {
+//!     let _settled = schedule.settle(vec![(claimed, decision)]).await;
+//! }
+//! ```
+//! ```
+//! use punctual::{domain::decision::Decision, schedule::{Answered, Claimed, Schedule}};
+//! async fn write(schedule: &impl Schedule, claimed: Claimed, answered: Answered, decision: Decision) {
+//!     let _settled = schedule.settle(vec![(answered, decision)]).await;
+//! }
+//! ```
+//!
+//! And an offset is complete only after the outcome row, never right after the claim:
+//!
+//! ```compile_fail,E0277
+//! use punctual::{bucket::{Offsets, Position}, schedule::{Claimed, Settled}};
+//! fn commit(offsets: &mut Offsets, at: Position, claimed: Claimed, settled: Settled) {
+//!     offsets.complete(at, claimed);
+//! }
+//! ```
+//! ```
+//! use punctual::{bucket::{Offsets, Position}, schedule::{Claimed, Settled}};
+//! fn commit(offsets: &mut Offsets, at: Position, claimed: Claimed, settled: Settled) {
+//!     offsets.complete(at, settled);
+//! }
+//! ```
+//!
+//! (`bucket/offsets.rs` holds the rest: no proof completes two records, and nobody else makes one.)
 
 pub mod domain;
 pub mod intake;

@@ -32,7 +32,7 @@ mod publisher;
 
 pub use publisher::publisher;
 
-/// What every role of a process shares.
+/// One process: what all of its roles share.
 #[derive(Clone)]
 pub struct Process {
     config: Config,
@@ -201,7 +201,7 @@ async fn require_topics(kafka: &config::Kafka) -> Result<(), Ended> {
 /// What ended it; a worker that found itself frozen ends with a failure, so that it is started anew.
 pub async fn worker(process: Process) -> Result<(), Ended> {
     let gateway = Arc::new(gateway::connect(&process.config.gateway, process.clock.clone()).map_err(usage)?);
-    refuse_wrong_topics(&process.config.kafka).await?;
+    refuse_wrong_topics(&process.config.kafka, &process.clock).await?;
     let Some(schedule) = process.connect(Access::Worker).await? else { return Ok(()) };
     register(&schedule, gateway.profile()).await?;
     let slot = process.name(&process.config.worker.slot);
@@ -235,13 +235,26 @@ pub async fn worker(process: Process) -> Result<(), Ended> {
     }
 }
 
+/// A worker that starts while Kafka is silent waits no longer for it: its due payments wait for the
+/// worker, and topics are checked again before it joins.
+const KAFKA_ANSWERS_WITHIN: Duration = Duration::from_secs(3);
+
 /// Topics of a wrong shape end the start; missing topics or no Kafka do not, since the late scan works.
-async fn refuse_wrong_topics(kafka: &config::Kafka) -> Result<(), Ended> {
-    match topics::check(kafka, topics::Depth::NamesAndPartitions).await {
+async fn refuse_wrong_topics(kafka: &config::Kafka, clock: &SharedClock) -> Result<(), Ended> {
+    let checked = tokio::select! {
+        biased;
+        checked = topics::check(kafka, topics::Depth::NamesAndPartitions) => checked,
+        () = clock.sleep(KAFKA_ANSWERS_WITHIN) => {
+            tracing::warn!("Kafka does not answer: direct mode");
+            return Ok(());
+        }
+    };
+    match checked {
         Ok(topics::Ready::All) => Ok(()),
         Ok(topics::Ready::Missing(missing)) => {
             tracing::warn!(
                 missing = missing.len(),
+                first = missing.first(),
                 "topics are missing: direct mode; run `punctual topics apply`"
             );
             Ok(())
@@ -335,6 +348,7 @@ pub async fn keeper(process: Process) -> Result<(), Ended> {
         ahead: database.partition_days_ahead,
     };
     let bounds = keeper::Bounds { schedule: Arc::new(schedule.clone()) };
+    let watch = keeper::Watch { schedule: Arc::new(schedule.clone()) };
     let stop = || {
         let shutdown = process.shutdown.clone();
         async move { shutdown.wait().await }
@@ -345,6 +359,7 @@ pub async fn keeper(process: Process) -> Result<(), Ended> {
         keeper::every(reaper, settings.reap_every, keeper::Nudge::default(), clock(), stop()),
         keeper::every(partitions, settings.partitions_every, keeper::Nudge::default(), clock(), stop()),
         keeper::every(bounds, settings.partitions_every, keeper::Nudge::default(), clock(), stop()),
+        keeper::every(watch, settings.backlog_every, keeper::Nudge::default(), clock(), stop()),
     );
     schedule.close().await;
     Ok(())

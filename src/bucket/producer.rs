@@ -110,6 +110,7 @@ impl Producer {
     /// [`NotAcknowledged`], logged nowhere else.
     pub async fn publish(&self, batch: &[Outgoing]) -> Result<(), NotAcknowledged> {
         let producer = self.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        #[expect(clippy::result_large_err, reason = "the library gives a refused record back by value")]
         let sent: Vec<_> = batch.iter().map(|record| producer.send_result(record_of(record))).collect();
         let mut failed = Failed { of: batch.len(), indexes: Vec::new(), first: None };
         for (index, sent) in sent.into_iter().enumerate() {

@@ -16,7 +16,11 @@ use crate::platform::shutdown::{Shutdown, Trigger};
 use crate::roles::{self, Process};
 use crate::schedule::{self, Access};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::task::JoinSet;
+
+/// Longer than any role's own drain.
+const LONGEST_DRAIN: Duration = Duration::from_secs(30);
 
 /// The roles in this process.
 #[derive(Debug)]
@@ -86,14 +90,14 @@ impl Everything {
         }
     }
 
-    /// Drains every role, at most [`roles::LONGEST_DRAIN`] long.
+    /// Drains every role, at most [`LONGEST_DRAIN`] long.
     pub(super) async fn stop(mut self) {
         if let Some(progress) = self.progress.take() {
             progress.abort();
         }
         self.trigger.stop();
         let all = async { while self.roles.join_next().await.is_some() {} };
-        if tokio::time::timeout(roles::LONGEST_DRAIN, all).await.is_err() {
+        if tokio::time::timeout(LONGEST_DRAIN, all).await.is_err() {
             eprintln!("punctual dev: some roles did not drain in time");
         }
     }
@@ -106,7 +110,7 @@ impl Everything {
                 failure = self.ended() => return Err(failure),
                 ready = client.is_ready() => if ready { return Ok(()) },
             }
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 }

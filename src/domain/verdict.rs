@@ -44,6 +44,23 @@ pub enum Verdict {
     Voided,
 }
 
+impl Verdict {
+    /// The text stored with the attempt and counted.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Charged { .. } => "charged",
+            Self::Declined(_) => "declined",
+            Self::NotSent { .. } => "not_sent",
+            Self::InProgress { .. } => "in_progress",
+            Self::PendingAtGateway { .. } => "pending_at_gateway",
+            Self::Unknown(_) => "unknown",
+            Self::ContractViolation { .. } => "contract_violation",
+            Self::Voided => "voided",
+        }
+    }
+}
+
 /// A definitive refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decline {

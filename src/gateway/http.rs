@@ -34,6 +34,7 @@ use crate::domain::lease::SendGate;
 use crate::domain::payment::Payment;
 use crate::domain::verdict::{DeclineClass, Doubt, Lookup, NotSent, Verdict};
 use crate::platform::clock::SharedClock;
+use crate::platform::metrics;
 use crate::schedule::{Answer, Answered, Claimed, How};
 use bytes::Bytes;
 use chrono::SecondsFormat;
@@ -96,6 +97,8 @@ impl HttpGateway {
         };
         let how = if matches!(heard, Heard::Unsent(_)) { How::NotStarted } else { How::Sent };
         let http_status = status_of(&heard);
+        let took = self.clock.mono().0.saturating_sub(started.0);
+        metrics::GATEWAY_REQUEST.record(took, [&self.profile.name.0, "charge"]);
         let verdict = classify::charge(&asked, heard);
         alert(&self.profile, claimed.payment(), &verdict);
         Answer {
@@ -104,7 +107,7 @@ impl HttpGateway {
             how,
             request_hash: Some(request.hash),
             http_status,
-            took: Some(self.clock.mono().0.saturating_sub(started.0)),
+            took: Some(took),
         }
     }
 
@@ -130,6 +133,7 @@ impl HttpGateway {
         let asked = asked(payment);
         let mut url = self.charges.clone();
         url.query_pairs_mut().append_pair("key", &asked.key);
+        let started = self.clock.mono();
         let heard = match self.client.get(url).send().await {
             Ok(response) => self.hear(response).await,
             Err(error) => {
@@ -137,6 +141,8 @@ impl HttpGateway {
                 Heard::Lost
             }
         };
+        let took = self.clock.mono().0.saturating_sub(started.0);
+        metrics::GATEWAY_REQUEST.record(took, [&self.profile.name.0, "lookup"]);
         // Counted from after the answer: later than needed, never earlier.
         let visible_after = self.clock.wall() + self.profile.not_found_horizon;
         classify::lookup(&asked, heard, visible_after)

@@ -12,6 +12,7 @@ use super::wire::{self, Draft};
 use super::{Intake, headers, json, limits};
 use crate::domain::ids::{ActorId, PaymentId};
 use crate::domain::intent;
+use crate::domain::state::{Cause, Status};
 use crate::platform::metrics;
 use crate::schedule::{CreateAnswer, NewPayment, PaymentView};
 use axum::extract::State;
@@ -87,6 +88,7 @@ pub(super) fn respond(answer: &CreateAnswer) -> Result<Response, Problem> {
     match answer {
         CreateAnswer::Created(view) => {
             metrics::PAYMENTS_CREATED.add(1, []);
+            metrics::PAYMENT_TRANSITIONS.add(1, [Status::Pending.as_str(), Cause::Created.as_str()]);
             Ok(created(view))
         }
         CreateAnswer::Replayed(view) => {

@@ -8,6 +8,7 @@
 //! every judgement. **If this dies here**, expired claims stay PROCESSING and deadlines wait until
 //! any keeper runs again; nothing is charged that would not be.
 
+mod backlog;
 mod bounds;
 mod partitions;
 mod reaper;
@@ -16,6 +17,7 @@ mod upkeep;
 #[cfg(test)]
 mod tests;
 
+pub use backlog::Watch;
 pub use bounds::Bounds;
 pub use partitions::Partitions;
 pub use reaper::Reaper;

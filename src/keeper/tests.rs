@@ -1,9 +1,11 @@
 //! The keeper's loops on virtual time, over the schedule in memory.
 
 use super::*;
+use crate::domain::ids::GatewayName;
 use crate::domain::state::Status;
 use crate::platform::clock::Clock;
-use crate::schedule::{Fault, ScheduleError, Verb};
+use crate::platform::metrics;
+use crate::schedule::{Backlog, Fault, ScheduleError, Verb};
 use crate::worker::lab::{World, lease};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,7 +20,7 @@ struct Scripted {
 
 impl Tick for Scripted {
     fn name(&self) -> &'static str {
-        "counts"
+        "backlog"
     }
 
     async fn tick(&mut self) -> Result<Next, ScheduleError> {
@@ -138,6 +140,16 @@ impl Upkeep for Tables {
     async fn advance_oldest_open_day(&self) -> Result<chrono::NaiveDate, ScheduleError> {
         Ok(chrono::NaiveDate::default())
     }
+
+    async fn backlog(&self, most: u32) -> Result<Backlog, ScheduleError> {
+        let sandbox = GatewayName("sandbox".into());
+        Ok(Backlog {
+            oldest_due: vec![(sandbox, Duration::from_millis(61_500))],
+            unpublished_due: i64::from(most),
+            days_ahead: -1,
+            oldest_open_day_age: 3,
+        })
+    }
 }
 
 #[test]
@@ -149,4 +161,22 @@ fn partitions_are_made_even_if_dropping_fails_and_the_failure_is_told() {
     assert_eq!((tables.made.load(Ordering::Relaxed), tables.dropped.load(Ordering::Relaxed)), (1, 1));
     let mut bounds = Bounds { schedule: tables };
     assert_eq!(world.time.run(bounds.tick()).unwrap(), Next::Later);
+}
+
+#[test]
+fn the_backlog_is_told_as_the_tables_have_it() {
+    let recorder = metrics::recorder().unwrap();
+    let exposition = metrics::Exposition::of(&recorder);
+    let world = World::new();
+    let mut watch = Watch { schedule: Arc::new(Tables::default()) };
+    ::metrics::with_local_recorder(&recorder, || world.time.run(watch.tick()).unwrap());
+    let said = exposition.render();
+    for line in [
+        "punctual_payments_due_oldest_age_seconds{gateway=\"sandbox\"} 61.5",
+        "punctual_relay_unpublished_due 10000",
+        "punctual_partitions_ahead_days -1",
+        "punctual_oldest_open_day_age_days 3",
+    ] {
+        assert!(said.lines().any(|found| found == line), "{line} is not in:\n{said}");
+    }
 }

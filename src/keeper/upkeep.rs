@@ -1,6 +1,6 @@
 //! What the keeper asks of the schedule beside `reap`: work on tables, not on payments.
 
-use crate::schedule::{Postgres, ScheduleError};
+use crate::schedule::{Backlog, Postgres, ScheduleError};
 use chrono::NaiveDate;
 use std::future::Future;
 
@@ -21,6 +21,9 @@ pub trait Upkeep: Send + Sync + 'static {
 
     /// Moves the oldest open day as far on as no open row forbids; answers where it is.
     fn advance_oldest_open_day(&self) -> impl Future<Output = Result<NaiveDate, ScheduleError>> + Send;
+
+    /// What waits, for gauges; counts no more than `most` notices.
+    fn backlog(&self, most: u32) -> impl Future<Output = Result<Backlog, ScheduleError>> + Send;
 }
 
 impl Upkeep for Postgres {
@@ -34,5 +37,9 @@ impl Upkeep for Postgres {
 
     async fn advance_oldest_open_day(&self) -> Result<NaiveDate, ScheduleError> {
         Self::advance_oldest_open_day(self).await
+    }
+
+    async fn backlog(&self, most: u32) -> Result<Backlog, ScheduleError> {
+        Self::backlog(self, most).await
     }
 }

@@ -1,5 +1,5 @@
-//! Stage 7, the judgement: before the call, what may be asked of the gateway ([`plan`]); after it,
-//! what the answer does to the payment ([`decide`]).
+//! Stage 7, the judgement: before the call, what may be asked of the gateway ([`plan()`]); after it,
+//! what the answer does to the payment ([`decide()`]).
 //!
 //! **Promise**: pure and exhaustive. Every verdict meets every context in a `match` without
 //! wildcard, so a new verdict or state does not compile until it has been thought about; the same

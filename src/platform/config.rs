@@ -156,6 +156,7 @@ settings! {
         reap_every: Duration = secs(1), "How often expired leases and deadlines are looked for.";
         reap_batch: u32 = 500, "Rows moved by one pass.";
         partitions_every: Duration = secs(600), "How often partitions are made ahead and the oldest open day is moved.";
+        backlog_every: Duration = secs(15), "How often the age of the oldest due row and the like are measured.";
     }
     /// From the history to the topic of events.
     publisher: Publisher {

@@ -59,14 +59,12 @@ fn transitions() -> Vec<[&'static str; 2]> {
 metrics! {
     // The promise itself.
     Histogram PAYMENT_LATENESS = "payment_lateness_seconds", Seconds,
-        "From the instant a payment may be claimed to its claim, by the database clock.", [], LATENESS;
+        "From the due instant of a payment to its first claim, by the database clock.", [], LATENESS;
     Counter PAYMENT_EARLY = "payment_early_total", Count,
-        "Charges started before their due instant. Stays 0; any other value pages.", [], &[];
+        "Claims that began before the payment's due instant. Stays 0; any other value pages.", [], &[];
     Gauge PAYMENTS_DUE_OLDEST_AGE = "payments_due_oldest_age_seconds", Seconds,
-        "How overdue the oldest claimable payment is; 0 if none is due.", [gateway: Configured], &[];
-    Gauge PAYMENTS = "payments", Count,
-        "Payments by state, as last counted by the keeper over the days that have open rows.",
-        [state: Computed(statuses)], &[];
+        "How overdue the oldest claimable payment is, as last seen by the keeper; 0 if none is due.",
+        [gateway: Configured], &[];
     Counter PAYMENT_TRANSITIONS = "payment_transitions_total", Count,
         "Moves written by this process.", [to: Computed(statuses), cause: Computed(causes)], &[];
 
@@ -84,26 +82,20 @@ metrics! {
         "Requests without a usable API key or scope.", [result: Closed(&["unauthenticated", "forbidden"])], &[];
 
     // Schedule.
-    Histogram SCHEDULE_CALL = "schedule_call_seconds", Seconds,
-        "Time of one verb of the schedule, its transaction included.", [verb: Open], QUICK;
-    Counter SCHEDULE_FAILURES = "schedule_failures_total", Count, "Verbs that did not do their work.",
-        [verb: Open, kind: Closed(&["unavailable", "commit_unknown", "defect"])], &[];
     Gauge QUARANTINE = "quarantine", Count,
-        "1 while the database's lineage is not the released one, so that nothing is claimed.", [], &[];
+        "1 while claims of notices are refused because the database's lineage is not the released one.", [], &[];
     Gauge CLOCK_OFFSET = "clock_offset_seconds", Seconds,
-        "Database clock minus this host's clock, as last sampled.", [], &[];
+        "Database clock minus this host's clock, as far as the sample's round trip does not explain it.", [], &[];
 
     // Relay.
     Counter RELAY_PUBLISHED = "relay_published_total", Count, "Notices acknowledged by Kafka.",
         [to: Closed(&["ring", "now"])], &[];
-    Counter RELAY_DROPPED = "relay_dropped_total", Count,
-        "Notices left out because their payment had moved on.", [], &[];
     Counter RELAY_FENCED = "relay_fenced_total", Count,
         "Batches not marked because the shard was no longer ours; their notices go out twice.", [], &[];
     Counter RELAY_FAILURES = "relay_failures_total", Count, "Batches that did not go through.",
         [stage: Closed(&["stage", "publish", "mark"])], &[];
     Gauge RELAY_UNPUBLISHED_DUE = "relay_unpublished_due", Count,
-        "Notices read in the last pass that were due already.", [], &[];
+        "Notices that are due and not published, as last counted by the keeper, up to 10000.", [], &[];
     Gauge RELAY_SHARDS = "relay_shards", Count, "Shards held by this relay.", [], &[];
 
     // Bucket.
@@ -139,7 +131,7 @@ metrics! {
             "contract_violation", "voided",
         ])], &[];
     Counter RETRY_SCHEDULED = "retry_scheduled_total", Count, "Next tries written, by ladder and rung (from 1).",
-        [ladder: Closed(&["retry", "reask", "pending", "held_back"]), step: Open], &[];
+        [ladder: Closed(&["retry", "reask", "pending", "held_back", "given_back"]), step: Open], &[];
     Counter PARKED = "parked_total", Count, "Payments parked by this process.", [reason: Computed(reasons)], &[];
     Counter HEARTBEATS_LATE = "worker_heartbeats_late_total", Count,
         "Times this worker found itself frozen for half a lease and stopped claiming.", [], &[];
@@ -147,10 +139,8 @@ metrics! {
     // Gateway.
     Histogram GATEWAY_REQUEST = "gateway_request_seconds", Seconds, "Time of one call.",
         [gateway: Configured, call: Closed(&["charge", "lookup"])], GATEWAY;
-    Gauge GATEWAY_BREAKER = "gateway_breaker_state", Count, "0 closed, 1 half open, 2 open.",
-        [gateway: Configured], &[];
     Histogram GATEWAY_PERMIT_WAIT = "gateway_permit_wait_seconds", Seconds,
-        "Time a due notice waited for a permit of its gateway.", [gateway: Configured], QUICK;
+        "From the instant a notice could be claimed to the slot of its gateway.", [gateway: Configured], QUICK;
     Gauge GATEWAY_IN_FLIGHT = "gateway_in_flight", Count, "Calls in flight from this process.",
         [gateway: Configured], &[];
     Counter DECLINES_UNMAPPED = "declines_unmapped_total", Count,
@@ -164,10 +154,10 @@ metrics! {
     Gauge OLDEST_OPEN_DAY_AGE = "oldest_open_day_age_days", Count,
         "Age of the oldest day with open rows: what every scan has to cover.", [], &[];
     Counter KEEPER_FAILURES = "keeper_failures_total", Count, "Passes that did not do their work.",
-        [task: Closed(&["reap", "partitions", "oldest_open_day", "counts"])], &[];
+        [task: Closed(&["reap", "partitions", "oldest_open_day", "backlog"])], &[];
     Gauge KEEPER_LAST_SUCCESS = "keeper_last_success_timestamp_seconds", Seconds,
         "When a task last did its work, in Unix seconds.",
-        [task: Closed(&["reap", "partitions", "oldest_open_day", "counts"])], &[];
+        [task: Closed(&["reap", "partitions", "oldest_open_day", "backlog"])], &[];
 
     // Publisher.
     Gauge PUBLISHER_OLDEST_AGE = "publisher_oldest_age_seconds", Seconds,

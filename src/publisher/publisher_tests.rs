@@ -6,7 +6,7 @@ use crate::domain::ids::{Epoch, Fence};
 use crate::domain::state::{Cause, Status};
 use crate::platform::clock::Host;
 use crate::platform::shutdown::Shutdown;
-use crate::schedule::Place;
+use crate::schedule::HistoryPlace;
 use chrono::{DateTime, TimeDelta, Utc};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -63,7 +63,7 @@ impl History for Memory {
             oldest_age: Duration::ZERO,
             is_ahead: false,
             database_now: at(),
-            end: Place { xid: (inner.cursor + rows.len()) as u64, seq: 0, payment: Uuid::nil() },
+            end: HistoryPlace { xid: (inner.cursor + rows.len()) as u64, seq: 0, payment: Uuid::nil() },
             below: 0,
             rows,
         }))

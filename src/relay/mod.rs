@@ -16,7 +16,8 @@ mod shards;
 pub mod stage;
 
 use crate::bucket::{self, Envelope, NotAcknowledged};
-use crate::domain::bucket::LONGEST_LEAD;
+use crate::domain::bucket::{Channel, LONGEST_LEAD};
+use crate::platform::metrics;
 use crate::schedule::{Schedule, ScheduleError, ShardLease, StagedNotice};
 use stage::Reach;
 use std::future::Future;
@@ -80,9 +81,12 @@ pub enum PassFailed {
     /// The acknowledged ones are marked; the others are staged again.
     #[error("Kafka: {0}")]
     NotAcknowledged(#[from] NotAcknowledged),
-    /// From reading or marking; after a failed mark the notices are published again.
+    /// Nothing was read and nothing published.
     #[error("schedule: {0}")]
-    Schedule(#[from] ScheduleError),
+    NotStaged(ScheduleError),
+    /// Published and not marked: the notices are published again.
+    #[error("schedule: {0}")]
+    NotMarked(ScheduleError),
 }
 
 /// One pass over one shard: stage, publish, and only when *all* reports are in, mark what was
@@ -101,7 +105,7 @@ pub async fn step<S: Schedule, P: Publisher>(
         Reach::Usual => terms.lead.min(longest_lead()),
         Reach::Ahead => longest_lead(),
     };
-    let staged = schedule.stage(shard, lead, terms.batch).await?;
+    let staged = schedule.stage(shard, lead, terms.batch).await.map_err(PassFailed::NotStaged)?;
     let pause =
         stage::pause(staged.notices.len(), terms.batch, staged.next_due, staged.database_now, terms.poll);
     if reach == Reach::Ahead && !stage::is_crowded(&staged.notices, terms.batch) {
@@ -118,8 +122,12 @@ pub async fn step<S: Schedule, P: Publisher>(
     if plan.envelopes.is_empty() {
         return Ok(Pass { published: 0, pause: pause.max(terms.poll) });
     }
-    let (acknowledged, missing) = acknowledged(&publisher.publish(&plan.envelopes).await, plan.envelopes);
-    if !acknowledged.is_empty() && !schedule.mark(shard, &acknowledged).await? {
+    let report = publisher.publish(&plan.envelopes).await;
+    count(&report, &plan.envelopes);
+    let (acknowledged, missing) = acknowledged(&report, plan.envelopes);
+    if !acknowledged.is_empty()
+        && !schedule.mark(shard, &acknowledged).await.map_err(PassFailed::NotMarked)?
+    {
         return Err(PassFailed::ShardLost);
     }
     match missing {
@@ -131,6 +139,19 @@ pub async fn step<S: Schedule, P: Publisher>(
 fn longest_lead() -> Duration {
     // A positive constant.
     LONGEST_LEAD.to_std().unwrap_or_default()
+}
+
+/// Counts what Kafka acknowledged, by where it lies.
+fn count(report: &Result<(), NotAcknowledged>, batch: &[Envelope]) {
+    let missing = report.as_ref().err();
+    let is_missing = |index| missing.is_some_and(|missing| missing.indexes.binary_search(&index).is_ok());
+    for (_, envelope) in batch.iter().enumerate().filter(|(index, _)| !is_missing(*index)) {
+        let to = match envelope.channel {
+            Channel::Ring(_) => "ring",
+            Channel::Now => "now",
+        };
+        metrics::RELAY_PUBLISHED.add(1, [to]);
+    }
 }
 
 fn acknowledged(

@@ -210,7 +210,7 @@ async fn a_lost_answer_to_the_mark_publishes_again_and_loses_nothing() {
     *outbox.mark_fails.lock().unwrap() = true;
     let shard = outbox.lease();
     let failed = step(&outbox, &topics, &shard, Reach::Usual, &TERMS).await.unwrap_err();
-    assert!(matches!(failed, PassFailed::Schedule(ScheduleError::CommitUnknown(_))));
+    assert!(matches!(failed, PassFailed::NotMarked(ScheduleError::CommitUnknown(_))));
     assert_eq!(outbox.left(), [1, 2]);
     step(&outbox, &topics, &shard, Reach::Usual, &TERMS).await.unwrap();
     assert_eq!(topics.ids(), [1, 2, 1, 2]);

@@ -11,6 +11,7 @@ use super::stage::Reach;
 use super::{PassFailed, Publisher, Shards, Terms, step};
 use crate::domain::lease::Mono;
 use crate::platform::clock::SharedClock;
+use crate::platform::metrics;
 use crate::platform::shutdown::Shutdown;
 use crate::schedule::{Schedule, ScheduleError, ShardLease};
 use std::collections::BTreeMap;
@@ -172,12 +173,22 @@ async fn round<S: Schedule, P: Publisher>(
             }
             Ok(pass) => (pass.pause, None),
             Err(PassFailed::ShardLost) => {
+                metrics::RELAY_FENCED.add(1, []);
                 tracing::warn!(residue = mine.lease.residue, "relay shard was taken over");
                 held.forget(&mine.lease);
                 continue;
             }
-            Err(PassFailed::Schedule(defect @ ScheduleError::Defect(_))) => return Err(defect),
+            Err(
+                PassFailed::NotStaged(defect @ ScheduleError::Defect(_))
+                | PassFailed::NotMarked(defect @ ScheduleError::Defect(_)),
+            ) => return Err(defect),
             Err(error) => {
+                let stage = match error {
+                    PassFailed::NotStaged(_) => "stage",
+                    PassFailed::NotAcknowledged(_) => "publish",
+                    PassFailed::NotMarked(_) | PassFailed::ShardLost => "mark",
+                };
+                metrics::RELAY_FAILURES.add(1, [stage]);
                 tracing::warn!(%error, residue = mine.lease.residue, "relay pass; what is left is published again");
                 (TROUBLE, None)
             }
@@ -189,6 +200,8 @@ async fn round<S: Schedule, P: Publisher>(
         }
     }
     let now = relay.clock.mono();
+    // As many as Kafka has partitions: a handful.
+    metrics::RELAY_SHARDS.set(f64::from(u32::try_from(held.lock().len()).unwrap_or(u32::MAX)), []);
     let next = held.lock().values().map(|mine| mine.next_at.0.saturating_sub(now.0)).min();
     Ok(next.unwrap_or(relay.terms.poll).min(relay.terms.poll))
 }

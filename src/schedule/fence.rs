@@ -84,7 +84,7 @@ async fn keep_evidence(
         .bind(day)
         .bind(payment.id.as_uuid())
         .bind(claimed.claim_id().0)
-        .bind(words::verdict(&answer.verdict))
+        .bind(answer.verdict.as_str())
         .bind(words::how(answer.how))
         .bind(words::code(&answer.verdict))
         .bind(words::http_status(answer))

@@ -8,6 +8,7 @@
 //!
 //! Read `sql/claim.sql` first, then `claim.rs`, `settle.rs` and `sql/settle.sql`.
 
+mod backlog;
 mod bad_notices;
 mod cancel;
 mod claim;
@@ -19,9 +20,11 @@ mod defer;
 mod failure;
 mod fence;
 mod find;
+mod history;
 mod keys;
 mod length;
 mod lineage;
+mod list;
 mod mark;
 #[cfg(any(test, feature = "faults"))]
 #[allow(missing_docs, clippy::unwrap_used)]
@@ -44,14 +47,17 @@ mod stage;
 pub mod statements;
 mod words;
 
+pub use backlog::Backlog;
 pub use bad_notices::BadRecord;
 pub use connect::{Access, ConnectError, connect};
+pub use history::HistoryEntry;
 pub use keys::NewApiKey;
+pub use list::{ListFilter, ListOrder, ListPage, LookUp, MOST_EXAMINED, Place, Span};
 #[cfg(any(test, feature = "faults"))]
 pub use memory::{AttemptRow, Fault, Memory, Verb};
 pub use migrate::{migrate, migration_plan};
 pub use port::*;
 pub use postgres::Postgres;
 pub use proof::*;
-pub use publish::{Place, PublisherLease, Snapshot, Unpublished, UnpublishedBatch};
+pub use publish::{HistoryPlace, PublisherLease, Snapshot, Unpublished, UnpublishedBatch};
 pub use records::*;

@@ -73,7 +73,7 @@ impl Columns {
         self.references.push(decision.gateway_ref.as_deref().map(|text| plain(text, REFERENCE_CHARS)));
         self.request_hashes.push(answer.request_hash.map(Vec::from));
         self.details.push(words::detail(answer, decision.reason));
-        self.verdicts.push(words::verdict(&answer.verdict));
+        self.verdicts.push(answer.verdict.as_str());
         self.how.push(words::how(answer.how));
         self.codes.push(words::code(&answer.verdict));
         self.http_status.push(words::http_status(answer));

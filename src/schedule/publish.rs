@@ -72,7 +72,7 @@ pub struct Unpublished {
 
 /// A place in the order of publication.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct HistoryPlace {
     /// The row's transaction id, or that of an earlier row of its payment if that is higher.
     pub xid: u64,
     /// The row's number in its payment; 0 before the first.
@@ -99,7 +99,7 @@ pub struct UnpublishedBatch {
     /// When it was read, by the database clock.
     pub database_now: DateTime<Utc>,
     /// Where the cursor goes.
-    pub end: Place,
+    pub end: HistoryPlace,
     /// No row that is left has a lower transaction id.
     pub below: u64,
 }
@@ -190,7 +190,7 @@ async fn read(pool: &PgPool, lease: &PublisherLease, limit: u32) -> Result<Optio
     let below = xid(&window, "below_xid")?;
     let from_at: DateTime<Utc> = window.try_get("from_at")?;
     let to_at: DateTime<Utc> = window.try_get("to_at")?;
-    let start = Place {
+    let start = HistoryPlace {
         xid: xid(&window, "xid")?,
         seq: window.try_get("seq")?,
         payment: window.try_get("payment_id")?,
@@ -209,7 +209,7 @@ async fn read(pool: &PgPool, lease: &PublisherLease, limit: u32) -> Result<Optio
     let rows = found.iter().map(history_row).collect::<Result<Vec<_>, _>>()?;
     let end = match (found.last(), rows.last()) {
         (Some(found), Some(last)) => {
-            Place { xid: xid(found, "xid")?, seq: last.seq, payment: last.payment.as_uuid() }
+            HistoryPlace { xid: xid(found, "xid")?, seq: last.seq, payment: last.payment.as_uuid() }
         }
         _ => start,
     };
@@ -287,7 +287,7 @@ impl Postgres {
         holder: &str,
         length: Duration,
     ) -> Result<Option<PublisherLease>, ScheduleError> {
-        let (pool, holder) = (self.pool(), holder.to_owned());
+        let (pool, holder) = (self.pool().clone(), holder.to_owned());
         super::failure::whole(async move { acquire(&pool, &holder, length).await }).await
     }
 
@@ -300,7 +300,7 @@ impl Postgres {
         lease: &PublisherLease,
         length: Duration,
     ) -> Result<bool, ScheduleError> {
-        let (pool, lease) = (self.pool(), lease.clone());
+        let (pool, lease) = (self.pool().clone(), lease.clone());
         super::failure::whole(async move { renew(&pool, &lease, interval(length)).await }).await
     }
 
@@ -309,7 +309,7 @@ impl Postgres {
     /// # Errors
     /// Any; it runs out by itself.
     pub async fn release_publisher(&self, lease: &PublisherLease) -> Result<(), ScheduleError> {
-        let (pool, lease) = (self.pool(), lease.clone());
+        let (pool, lease) = (self.pool().clone(), lease.clone());
         let over = PgInterval { months: 0, days: 0, microseconds: -1_000_000 };
         super::failure::whole(async move { renew(&pool, &lease, over).await.map(drop) }).await
     }
@@ -324,7 +324,7 @@ impl Postgres {
         lease: &PublisherLease,
         limit: u32,
     ) -> Result<Option<UnpublishedBatch>, ScheduleError> {
-        let (pool, lease) = (self.pool(), lease.clone());
+        let (pool, lease) = (self.pool().clone(), lease.clone());
         super::failure::whole(async move { read(&pool, &lease, limit).await.map_err(before_commit) }).await
     }
 
@@ -338,7 +338,7 @@ impl Postgres {
         lease: &PublisherLease,
         published: &UnpublishedBatch,
     ) -> Result<bool, ScheduleError> {
-        let (pool, lease, published) = (self.pool(), lease.clone(), published.clone());
+        let (pool, lease, published) = (self.pool().clone(), lease.clone(), published.clone());
         super::failure::whole(async move { advance(&pool, &lease, &published).await }).await
     }
 }

@@ -13,7 +13,7 @@ use super::outcome_columns::Columns;
 use super::poison::Poisoned;
 use super::port::SettleFailed;
 use super::proof::{Answered, Settled, SettledAs};
-use super::{row, statements, words};
+use super::{row, statements};
 use crate::domain::decision::Decision;
 use crate::domain::state::Status;
 use chrono::NaiveDate;
@@ -59,7 +59,7 @@ async fn one_by_one(pool: &PgPool, batch: Vec<Outcome>, error: Error) -> Result<
             claim_id: Some(answered.claimed().claim_id()),
             by: "schedule",
             error: &error,
-            verdict: Some(words::verdict(&answered.answer().verdict)),
+            verdict: Some(answered.answer().verdict.as_str()),
             reference: decision.gateway_ref.as_deref(),
         };
         if let Err(error) = park(pool, &poisoned).await {

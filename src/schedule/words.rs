@@ -9,20 +9,6 @@ const NOTE_CHARS: usize = 500;
 /// Longest code kept, in characters.
 const CODE_CHARS: usize = 64;
 
-/// The stored text of a verdict.
-pub(super) fn verdict(verdict: &Verdict) -> &'static str {
-    match verdict {
-        Verdict::Charged { .. } => "charged",
-        Verdict::Declined(_) => "declined",
-        Verdict::NotSent { .. } => "not_sent",
-        Verdict::InProgress { .. } => "in_progress",
-        Verdict::PendingAtGateway { .. } => "pending_at_gateway",
-        Verdict::Unknown(_) => "unknown",
-        Verdict::ContractViolation { .. } => "contract_violation",
-        Verdict::Voided => "voided",
-    }
-}
-
 /// The stored text of how it was come by.
 pub(super) fn how(how: How) -> &'static str {
     match how {
@@ -63,7 +49,7 @@ pub(super) fn took_ms(answer: &Answer) -> Option<i32> {
 
 /// What history tells of the answer: a JSON object; no secrets, no payee.
 pub(super) fn detail(answer: &Answer, reason: Option<Reason>) -> String {
-    let mut detail = serde_json::json!({"verdict": verdict(&answer.verdict), "how": how(answer.how)});
+    let mut detail = serde_json::json!({"verdict": answer.verdict.as_str(), "how": how(answer.how)});
     if let Some(reason) = reason {
         detail["reason"] = reason.as_str().into();
     }

@@ -4,9 +4,11 @@
 //! compares [`Progress::finished`] over time to notice a worker that has work and finishes none.
 //! Nothing depends on them for safety; if this dies here, counts start at zero.
 
+use super::tally::Tally;
 use crate::domain::state::{Cause, Status};
 use crate::platform::metrics;
 use crate::schedule::{Claimed, Early, RefusedBecause, SettledAs};
+use chrono::TimeDelta;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counts since start.
@@ -55,8 +57,17 @@ impl Progress {
     pub(super) fn claimed<'a>(&self, claims: impl Iterator<Item = &'a Claimed>, by: ClaimedBy) {
         for claimed in claims {
             self.claimed.fetch_add(1, Ordering::Relaxed);
-            let late = claimed.claimed_at() - claimed.payment().next_attempt_at;
-            metrics::PAYMENT_LATENESS.record(late.to_std().unwrap_or_default(), []);
+            let payment = claimed.payment();
+            let late = claimed.claimed_at() - payment.due_at;
+            if payment.attempt == 1 {
+                metrics::PAYMENT_LATENESS.record(late.to_std().unwrap_or_default(), []);
+            }
+            if late < TimeDelta::zero() {
+                tracing::error!(payment = %payment.id, early_ms = -late.num_milliseconds(), "claimed before it was due");
+                metrics::PAYMENT_EARLY.add(1, []);
+            }
+            metrics::QUARANTINE.set(0.0, []);
+            metrics::PAYMENT_TRANSITIONS.add(1, [Status::Processing.as_str(), Cause::Claimed.as_str()]);
             metrics::CLAIMS.add(
                 1,
                 [match by {
@@ -71,7 +82,10 @@ impl Progress {
         let why = match why {
             Early::NotDue => "not_due",
             Early::Contended => "contended",
-            Early::Quarantined => "quarantined",
+            Early::Quarantined => {
+                metrics::QUARANTINE.set(1.0, []);
+                "quarantined"
+            }
         };
         metrics::CLAIMS.add(1, [why]);
     }
@@ -81,7 +95,8 @@ impl Progress {
         metrics::CLAIMS.add(1, [refusal(why)]);
     }
 
-    pub(super) fn settled_one(&self, result: SettledAs) {
+    pub(super) fn settled_one(&self, result: SettledAs, tally: &Tally) {
+        tally.count(result);
         match result {
             SettledAs::Written(to) => {
                 self.written.fetch_add(1, Ordering::Relaxed);

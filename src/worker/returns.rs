@@ -7,6 +7,7 @@
 use super::place::Record;
 use super::seat::Seat;
 use super::step::Step;
+use super::tally::Tally;
 use crate::bucket::Proof;
 use crate::schedule::{Claimed, Early, Refused, RefusedBecause, Schedule, Settled, SettledAs};
 use chrono::{DateTime, TimeDelta, Utc};
@@ -20,13 +21,18 @@ const AFTER_FAILURE_MS: i64 = 500;
 const QUARANTINED_MS: i64 = 5_000;
 
 impl<S: Schedule> Step<S> {
-    /// Durably refused: nothing is left to do for this notice.
+    /// Durably refused: nothing is left to do for this notice. One that the database cannot explain
+    /// proves that commits were lost (rule R17; its seal was checked when it came in): the loop stops
+    /// all claiming first, and completes it then.
     pub(super) fn refused(&self, record: Record, proof: Refused) {
         self.progress.refused_one(proof.why());
         let payment = record.notice.payment;
         match proof.why() {
             RefusedBecause::NoSuchPayment | RefusedBecause::AheadOfRow => {
-                tracing::error!(%payment, why = ?proof.why(), "a notice from another ring, or lost commits");
+                tracing::error!(%payment, why = ?proof.why(), "a notice that the database cannot explain");
+                // A closed channel is the end of this process; see the module's head.
+                let _loop_gone = self.lost.send((record, proof)).is_err();
+                return;
             }
             RefusedBecause::Cancelled
             | RefusedBecause::Final(_)
@@ -51,12 +57,12 @@ impl<S: Schedule> Step<S> {
     /// A settled group in order. Where the settle never succeeded there are no proofs, and each
     /// record is presented to `claim` again, which refuses it (the claim still holds, or a newer
     /// notice exists) or wins it anew.
-    pub(super) fn settled(&self, seats: Vec<Seat>, proofs: Vec<Settled>) {
+    pub(super) fn settled(&self, seats: Vec<Seat>, tallies: Vec<Tally>, proofs: Vec<Settled>) {
         let mut proofs = proofs.into_iter();
-        for seat in seats {
+        for (seat, tally) in seats.into_iter().zip(tallies) {
             match (proofs.next(), seat.record) {
                 (Some(proof), record) => {
-                    self.progress.settled_one(proof.result());
+                    self.progress.settled_one(proof.result(), &tally);
                     if proof.result() == SettledAs::Fenced {
                         tracing::warn!(record = ?record.as_ref().map(|it| it.notice.payment), "an outcome came after its claim had ended; kept as evidence");
                     }

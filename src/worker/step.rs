@@ -25,6 +25,7 @@ use super::patience::Patience;
 use super::place::Record;
 use super::progress::Progress;
 use super::seat::{Permit, Seat};
+use super::tally::Tally;
 use crate::domain::decision::Decision;
 use crate::domain::facts::Facts;
 use crate::domain::ids::WorkerName;
@@ -35,7 +36,9 @@ use crate::gateway::{FrozenRequest, Gateway};
 use crate::outcome::{self, AfterLookup, Plan};
 use crate::platform::clock::SharedClock;
 use crate::platform::dice::SharedDice;
-use crate::schedule::{Answer, Answered, ClaimAnswer, ClaimTerms, Claimed, How, Schedule, SettleFailed};
+use crate::schedule::{
+    Answer, Answered, ClaimAnswer, ClaimTerms, Claimed, How, Refused, Schedule, SettleFailed,
+};
 use chrono::{DateTime, Utc};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::sync::Arc;
@@ -69,6 +72,8 @@ pub struct Step<S> {
     /// Takes records to be presented again, with the instant from which. Unbounded, but never more
     /// than were given out.
     pub again: UnboundedSender<(Record, DateTime<Utc>)>,
+    /// Takes records that prove lost commits (rule R17); the other end completes them.
+    pub lost: UnboundedSender<(Record, Refused)>,
 }
 
 /// Claims of one late scan, not sent yet.
@@ -178,6 +183,7 @@ impl<S: Schedule> Step<S> {
     /// the proof of that completes a record.
     async fn settle(&self, terms: &ClaimTerms, group: Vec<(Seat, Outcome)>) {
         let (seats, mut batch): (Vec<_>, Vec<_>) = group.into_iter().unzip();
+        let tallies: Vec<_> = batch.iter().map(Tally::of).collect();
         let mut patience = Patience::until(terms.asked_at, self.lease.length);
         let proofs = loop {
             match self.schedule.settle(batch).await {
@@ -190,7 +196,7 @@ impl<S: Schedule> Step<S> {
                 }
             }
         };
-        self.settled(seats, proofs);
+        self.settled(seats, tallies, proofs);
     }
 
     fn give_back(&self, claimed: Claimed, why: NotSent) -> Outcome {

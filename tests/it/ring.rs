@@ -1,176 +1,21 @@
 //! The ring on a real broker: topics as declared, records where other tools put them, buckets
 //! closed until their minute, and offsets that wait for what became of a record.
 
+mod rig;
+
 use crate::support::eventually;
-use crate::support::services::services;
 use chrono::{DateTime, TimeDelta, Utc};
-use futures_util::future::BoxFuture;
 #[cfg(feature = "faults")]
 use punctual::bucket::Completed;
 use punctual::bucket::topics::{self, Depth, Difference, Ready, TopicsError};
-use punctual::bucket::{BadNoticeReason, Envelope, Left, Names, Outgoing, Producer, Ring, RingEvent, Taken};
+use punctual::bucket::{BadNoticeReason, Envelope, Left, Outgoing, Producer, RingEvent};
 use punctual::domain::bucket::{self as place, Channel, Slot};
-use punctual::domain::ids::{GatewayName, PaymentId};
-use punctual::domain::lease::Mono;
-use punctual::domain::notice::Notice;
-use punctual::platform::clock::{Clock, Host, SharedClock};
-use punctual::platform::config::Kafka;
-use punctual::relay::{self, Publisher};
-use punctual::schedule::StagedNotice;
-use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, NewTopic, ResourceSpecifier, TopicReplication};
-use rdkafka::client::DefaultClientContext;
-use rdkafka::config::ClientConfig;
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use punctual::platform::clock::{Clock, Host};
+use punctual::relay::Publisher;
+use rdkafka::admin::{AdminOptions, AlterConfig, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::producer::{FutureProducer, FutureRecord};
-use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use rig::{SOON, TestRing, admin, client, envelope, host, next, next_event, notice, payment, remove};
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
-use std::time::Duration;
-
-const SOON: Duration = Duration::from_secs(30);
-
-/// The host's clock, set forward or back by hand.
-#[derive(Default)]
-struct Shifted(AtomicI64);
-
-impl Shifted {
-    fn set(&self, wall: DateTime<Utc>) {
-        self.0.store((wall - Host.wall()).num_milliseconds(), Ordering::SeqCst);
-    }
-}
-
-impl Clock for Shifted {
-    fn wall(&self) -> DateTime<Utc> {
-        Host.wall() + TimeDelta::milliseconds(self.0.load(Ordering::SeqCst))
-    }
-    fn mono(&self) -> Mono {
-        Host.mono()
-    }
-    fn sleep(&self, length: Duration) -> BoxFuture<'static, ()> {
-        Host.sleep(length)
-    }
-}
-
-/// A ring of this test's own; its topics go with [`TestRing::remove`].
-struct TestRing {
-    kafka: Kafka,
-    clock: Arc<Shifted>,
-    relay: relay::Ring,
-}
-
-impl TestRing {
-    /// Settings of a ring that does not exist yet.
-    fn named() -> Kafka {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let prefix = format!("ring-{}-{}.", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        Kafka {
-            bootstrap_servers: services().kafka_bootstrap_servers.clone(),
-            group: format!("{prefix}workers"),
-            topic_prefix: prefix,
-            partitions: 2,
-            replication: 1,
-            min_insync_replicas: 1,
-            ..Kafka::default()
-        }
-    }
-
-    async fn new() -> Self {
-        let kafka = Self::named();
-        let left = topics::apply(&kafka, &host()).await.expect("topics");
-        assert_eq!(left, []);
-        let producer = Producer::new(&kafka).expect("settings");
-        let relay = relay::Ring { producer, names: Names::new(&kafka.topic_prefix) };
-        Self { kafka, clock: Arc::default(), relay }
-    }
-
-    fn join(&self, slot: &str, buffer: usize) -> Ring {
-        Ring::join(&self.kafka, slot, buffer, self.clock.clone()).expect("settings")
-    }
-
-    async fn publish(&self, batch: &[Envelope]) {
-        self.relay.publish(batch).await.expect("every report");
-    }
-
-    fn topic(&self, channel: Channel) -> String {
-        self.relay.names.topic(channel)
-    }
-
-    /// The group's committed offset of a partition.
-    fn committed(&self, channel: Channel, partition: i32) -> Option<i64> {
-        let asks: BaseConsumer = client().set("group.id", &self.kafka.group).create().expect("settings");
-        let mut list = TopicPartitionList::new();
-        list.add_partition(&self.topic(channel), partition);
-        let answer = asks.committed_offsets(list, SOON).expect("an answer");
-        match answer.elements()[0].offset() {
-            Offset::Offset(offset) => Some(offset),
-            _ => None,
-        }
-    }
-
-    async fn remove(self) {
-        remove(&self.kafka).await;
-    }
-}
-
-async fn remove(kafka: &Kafka) {
-    let names: Vec<String> =
-        topics::declared(kafka).expect("files").into_iter().map(|topic| topic.name).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    admin().delete_topics(&names, &AdminOptions::new()).await.expect("an answer");
-}
-
-fn host() -> SharedClock {
-    Arc::new(Host)
-}
-
-fn client() -> ClientConfig {
-    let mut client = ClientConfig::new();
-    client.set("bootstrap.servers", &services().kafka_bootstrap_servers);
-    client
-}
-
-fn admin() -> AdminClient<DefaultClientContext> {
-    client().create().expect("settings")
-}
-
-/// The `number`-th notice, due at `due_at`.
-fn notice(number: u32, due_at: DateTime<Utc>) -> Notice {
-    let mut intent = [0_u8; 10];
-    intent[6..].copy_from_slice(&number.to_be_bytes());
-    let due_at = DateTime::from_timestamp_millis(due_at.timestamp_millis()).expect("in range");
-    let payment = PaymentId::new(due_at, intent).expect("in range");
-    Notice {
-        payment,
-        gateway: GatewayName("sandbox".into()),
-        lane: 7,
-        due_at,
-        not_before: due_at,
-        attempt: 0,
-    }
-}
-
-fn envelope(channel: Channel, partition: i32, notice: Notice) -> Envelope {
-    let shard = place::shard(notice.payment);
-    let written_at = notice.due_at;
-    let mac = "00".repeat(32);
-    let staged = StagedNotice { notice_id: 1, written_at, shard, notice, traceparent: None, mac };
-    Envelope { channel, partition, staged, residue: partition, epoch: 1 }
-}
-
-async fn next(ring: &mut Ring) -> Taken {
-    let taken = tokio::time::timeout(SOON, ring.records.recv()).await.expect("a record in time");
-    taken.expect("the ring goes on")
-}
-
-async fn next_event(ring: &mut Ring) -> RingEvent {
-    let event = tokio::time::timeout(SOON, ring.events.recv()).await.expect("an event in time");
-    event.expect("the ring goes on")
-}
-
-fn payment(taken: &Taken) -> PaymentId {
-    taken.record.as_ref().expect("a notice").notice.payment
-}
 
 #[tokio::test]
 async fn topics_are_made_as_declared_and_every_drift_is_named_and_corrected() {
@@ -265,7 +110,7 @@ async fn a_closed_bucket_delivers_nothing_until_just_before_its_minute() {
         .collect();
     ring.publish(&staged).await;
     let first = envelope(Channel::Now, 0, notice(100, minute - TimeDelta::minutes(11)));
-    ring.publish(&[first.clone()]).await;
+    ring.publish(std::slice::from_ref(&first)).await;
 
     let mut member = ring.join("w1", 100);
     assert_eq!(next_event(&mut member).await, RingEvent::Assigned(122));
@@ -276,7 +121,7 @@ async fn a_closed_bucket_delivers_nothing_until_just_before_its_minute() {
     })
     .await;
     let second = envelope(Channel::Now, 1, notice(101, minute - TimeDelta::minutes(11)));
-    ring.publish(&[second.clone()]).await;
+    ring.publish(std::slice::from_ref(&second)).await;
     assert_eq!(payment(&next(&mut member).await), second.staged.notice.payment);
     assert!(member.records.try_recv().is_err());
 
@@ -294,7 +139,7 @@ async fn records_that_arrived_after_their_bucket_closed_open_it_again() {
     let minute = "2026-11-29T14:40:00Z".parse::<DateTime<Utc>>().expect("an instant");
     ring.clock.set(minute + TimeDelta::minutes(20));
     let late = envelope(Channel::Ring(Slot::of(minute)), 1, notice(1, minute));
-    ring.publish(&[late.clone()]).await;
+    ring.publish(std::slice::from_ref(&late)).await;
     let mut member = ring.join("w1", 100);
     assert_eq!(payment(&next(&mut member).await), late.staged.notice.payment);
     assert_eq!(member.leave(SOON).await, Left::Cleanly);
@@ -310,7 +155,7 @@ async fn a_record_that_no_code_can_read_is_handed_out_as_such_and_its_partition_
     let mut later = Outgoing::notice(&ring.relay.names, &good);
     later.value = String::from_utf8(later.value).expect("JSON").replace("\"v\":1", "\"v\":9").into_bytes();
     ring.relay.producer.publish(&[garbage, later]).await.expect("every report");
-    ring.publish(&[good.clone()]).await;
+    ring.publish(std::slice::from_ref(&good)).await;
 
     let mut member = ring.join("w1", 100);
     let bad = next(&mut member).await.record.expect_err("garbage");
@@ -474,10 +319,10 @@ async fn of_a_batch_exactly_the_records_that_did_not_arrive_are_named() {
 }
 
 #[tokio::test]
-async fn a_common_tool_reads_the_notices() {
+async fn a_tool_that_knows_nothing_of_us_reads_the_notices() {
     let ring = TestRing::new().await;
     let sent = envelope(Channel::Now, 1, notice(1, Host.wall()));
-    ring.publish(&[sent.clone()]).await;
+    ring.publish(std::slice::from_ref(&sent)).await;
     let mut kcat = tokio::process::Command::new("kcat");
     kcat.args([
         "-q",

@@ -1,12 +1,15 @@
 //! The schedule on real Postgres: every verb, its races, its rights, its plans.
 
+mod backlog;
 mod claims;
 mod create;
 mod guards;
 mod history;
+mod lost;
 mod measure;
 mod outbox;
 mod plans;
 mod rights;
 mod settles;
+mod storm;
 mod world;

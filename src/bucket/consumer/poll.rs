@@ -3,6 +3,7 @@
 use super::member::{Member, Shared, tell};
 use super::{Command, MAX_POLL_GAP, RingEvent, Taken};
 use crate::bucket::notice::decode;
+use crate::platform::metrics;
 use rdkafka::consumer::BaseConsumer;
 use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedMessage, Headers, Message};
@@ -77,6 +78,7 @@ impl Poller<'_> {
     /// Everything that is due between two polls; each part is short.
     fn tend(&mut self) {
         let gap = self.shared.polls_now();
+        metrics::POLL_GAP.record(gap, []);
         if gap > MAX_POLL_GAP {
             // The library says so in its log only; whoever holds records should hear it from us.
             tracing::error!("not polled for {gap:?}: the group has given our partitions away");

@@ -301,6 +301,11 @@ fn loops(found: &mut Found<'_>) {
         "both must be above zero, or expired leases stay where they are",
     );
     found.refuse_unless(
+        config.keeper.backlog_every > Duration::ZERO,
+        &["keeper.backlog_every"],
+        "must be above zero: it is the pause of a loop",
+    );
+    found.refuse_unless(
         config.worker.late_poll > Duration::ZERO,
         &["worker.late_poll"],
         "must be above zero: it is the pause of a loop",
@@ -380,6 +385,7 @@ mod tests {
         (&["api.due_grace=49h"], "database.partition_days_back = 2, api.due_grace = 49h"),
         (&["keeper.partitions_every=25h"], "keeper.partitions_every = 25h"),
         (&["keeper.reap_batch=0"], "keeper.reap_every = 1s, keeper.reap_batch = 0"),
+        (&["keeper.backlog_every=0s"], "keeper.backlog_every = 0s"),
         (&["worker.late_poll=0s"], "worker.late_poll = 0s"),
         (&["api.listen=8080"], "api.listen = 8080"),
         (&["sandbox.listen=127.0.0.1:8080"], "api.listen = 127.0.0.1:8080"),

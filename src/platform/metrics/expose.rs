@@ -158,7 +158,7 @@ pub fn reference_markdown() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ATTEMPTS, CLAIMS, PARKED, PAYMENT_LATENESS, PAYMENTS};
+    use super::super::{ATTEMPTS, CLAIMS, PARKED, PAYMENT_LATENESS, PAYMENTS_DUE_OLDEST_AGE};
     use super::*;
     use crate::domain::reason::Reason;
     use std::collections::BTreeSet;
@@ -186,7 +186,10 @@ mod tests {
         }
         let parked = text.lines().filter(|line| line.starts_with("punctual_parked_total{")).count();
         assert_eq!(parked, Reason::ALL.len());
-        assert!(!text.contains("punctual_payments{"), "a gauge nobody set must not say zero");
+        assert!(
+            !text.contains("punctual_payments_due_oldest_age_seconds{"),
+            "a gauge nobody set must not say zero"
+        );
         assert!(!text.contains("to=\"PENDING\",cause=\"lease_expired\""), "an illegal move has no series");
     }
 
@@ -205,13 +208,13 @@ mod tests {
             CLAIMS.add(2, ["stale"]);
             ATTEMPTS.add(1, ["sandbox", "charged"]);
             PARKED.add(1, ["unproven_decline"]);
-            PAYMENTS.set(3.0, ["PENDING"]);
+            PAYMENTS_DUE_OLDEST_AGE.set(3.0, ["sandbox"]);
         });
         for line in [
             "punctual_claims_total{result=\"stale\"} 2",
             "punctual_attempts_total{gateway=\"sandbox\",verdict=\"charged\"} 1",
             "punctual_parked_total{reason=\"unproven_decline\"} 1",
-            "punctual_payments{state=\"PENDING\"} 3",
+            "punctual_payments_due_oldest_age_seconds{gateway=\"sandbox\"} 3",
         ] {
             assert!(text.lines().any(|found| found == line), "missing {line} in\n{text}");
         }

@@ -107,7 +107,7 @@ async fn quarantine_holds_every_claim_and_cancel_until_it_is_released() {
     let world = World::new().await;
     let due = world.due("k1").await;
     world.worker.quarantine("an authentic notice ahead of its row").await.expect("set");
-    let answers = world.worker.claim(&terms(), &[due.clone()], &fresh(1)).await.expect("answers");
+    let answers = world.worker.claim(&terms(), std::slice::from_ref(&due), &fresh(1)).await.expect("answers");
     assert!(matches!(answers[0], ClaimAnswer::Early { why: Early::Quarantined, .. }), "{answers:?}");
     let late = world.worker.claim_late(&terms(), Duration::ZERO, &fresh(5)).await.expect("an answer");
     assert!(late.is_empty());
@@ -121,7 +121,7 @@ async fn another_timeline_is_quarantine_too() {
     let world = World::new().await;
     let due = world.due("k1").await;
     world.run("UPDATE installation SET released_lineage = 'another'").await;
-    let answers = world.worker.claim(&terms(), &[due.clone()], &fresh(1)).await.expect("answers");
+    let answers = world.worker.claim(&terms(), std::slice::from_ref(&due), &fresh(1)).await.expect("answers");
     assert!(matches!(answers[0], ClaimAnswer::Early { why: Early::Quarantined, .. }), "{answers:?}");
 }
 

@@ -119,6 +119,28 @@ async fn a_late_decline_is_fenced_once_and_answers_its_own_send() {
 }
 
 #[tokio::test]
+async fn a_late_decline_of_an_earlier_epoch_answers_no_send_of_this_one() {
+    let world = World::new().await;
+    let due = world.due("k1").await;
+    let first = world.claim_one(&due).await;
+    world.reap(due.payment).await;
+    let second = world.claim_one(&notice(&world.row(due.payment).await)).await;
+    let next = Decision {
+        next_attempt_at: Some(due.due_at),
+        answered: SendsAnswered::All,
+        epoch: EpochChange::Next,
+        ..decision(Status::Pending)
+    };
+    settle(&world, (second.answered(answer(declined(DeclineClass::Soft))), next)).await;
+    let third = world.claim_one(&notice(&world.row(due.payment).await)).await;
+    assert_eq!((third.payment().epoch.0, third.payment().unanswered), (1, 1));
+    let late = (first.answered(answer(declined(DeclineClass::Soft))), decision(Status::Pending));
+    assert_eq!(settle(&world, late).await, SettledAs::Fenced);
+    assert_eq!(world.row(due.payment).await.unanswered, 1);
+    assert_eq!(settle(&world, completed(third, "ch_1")).await, SettledAs::Written(Status::Completed));
+}
+
+#[tokio::test]
 async fn a_late_charge_has_an_unknown_payment_asked_at_once_and_answers_no_send() {
     let world = World::new().await;
     let due = world.due("k1").await;

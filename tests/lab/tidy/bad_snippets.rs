@@ -37,6 +37,8 @@ fn a_long_function_is_found_by_name() {
     assert_eq!(found, [Finding::new(2, "`long` has 5 lines, over 4")]);
     assert!(scan::long_functions(&Code::of(source), 5, |_| false).is_empty());
     assert!(scan::long_functions(&Code::of(source), 4, |name| name == "long").is_empty());
+    let pointer = "fn f(g: fn(&mut X) -> u8) {}\nstruct Y {\n\n\n\n}\n";
+    assert!(scan::long_functions(&Code::of(pointer), 4, |_| false).is_empty());
 }
 
 #[test]
@@ -51,12 +53,20 @@ fn names_that_say_nothing_are_found() {
         "mod test_helpers {}",
         "enum CommonError {}",
         "type Data = u8;",
+        "trait Body { type Data; }",
+        "impl Body { fn data(&self) {} }",
+        "fn f(x: impl for<'a> Fn(&'a u8)) { for y in x { type Data = u8; } }",
     ] {
         assert_eq!(scan::names("src/worker/step.rs", &Code::of(bad)).len(), 1, "{bad}");
     }
-    for good in
-        ["fn processed() {}", "fn handle() {}", "struct Database;", "fn info_line() {}", "// mod utils;"]
-    {
+    for good in [
+        "fn processed() {}",
+        "fn handle() {}",
+        "struct Database;",
+        "fn info_line() {}",
+        "// mod utils;",
+        "}\nimpl<T> hyper::Body for Gated<T> {\n    type Data = u8;\n}",
+    ] {
         assert!(scan::names("src/worker/step.rs", &Code::of(good)).is_empty(), "{good}");
     }
     assert_eq!(scan::names("src/common/mod.rs", &Code::of("")).len(), 1);
@@ -74,13 +84,27 @@ fn a_panic_without_proof_is_found_outside_tests_only() {
 }
 
 #[test]
+fn only_a_gate_right_above_its_line_takes_a_module_out_of_the_product() {
+    let text = "#[cfg(any(test, feature = \"faults\"))]\n#[allow(missing_docs)]\nmod memory;\nmod claim;\n\
+                #[cfg(test)]\npub mod lab;\n#[cfg(feature = \"fast\")]\nmod fast;\n\
+                #[cfg(not(test))]\nmod real;\n#[cfg(test)]\nuse x::y;\nmod after;\n";
+    let gated = scan::gated_modules("src/schedule/mod.rs", text);
+    let covers = |path: &str| gated.iter().any(|gate| gate.covers(path));
+    for path in ["src/schedule/memory.rs", "src/schedule/memory/rows.rs", "src/schedule/lab/mod.rs"] {
+        assert!(covers(path), "{path}");
+    }
+    for path in ["claim", "memory_of_others", "fast", "real", "after", "mod"] {
+        assert!(!covers(&format!("src/schedule/{path}.rs")), "{path}");
+    }
+    let below = scan::gated_modules("src/worker/step.rs", "#[cfg(test)]\nmod tests;\n");
+    assert!(below[0].covers("src/worker/step/tests.rs"));
+}
+
+#[test]
 fn what_is_left_for_later_is_found() {
     let bad = concat!("// TO", "DO: later\n// FIX", "ME\n");
-    assert_eq!(lines(&scan::left_for_later(bad, false)), [1, 2]);
-    let stub = concat!("//! TO", "DO-STUB worker\n");
-    assert_eq!(scan::left_for_later(stub, false).len(), 1);
-    assert!(scan::left_for_later(stub, true).is_empty());
-    assert_eq!(scan::left_for_later(bad, true).len(), 2, "a stub excuses only its own mark");
+    assert_eq!(lines(&scan::left_for_later(bad)), [1, 2]);
+    assert!(scan::left_for_later("// What is left is read again.\n").is_empty());
 }
 
 #[test]

@@ -110,6 +110,28 @@ impl Code {
         self.text.len()
     }
 
+    /// Character ranges of the bodies of `impl Trait for Type`.
+    fn trait_impls(&self) -> Vec<std::ops::Range<usize>> {
+        let words = self.words();
+        let mut found = Vec::new();
+        for (index, word) in words.iter().enumerate().filter(|(_, word)| word.text == "impl") {
+            // An item begins a file, or follows one, an attribute, or `unsafe`; `x: impl Fn()` does not.
+            let before = self.text[..word.at].iter().rev().find(|c| !c.is_whitespace());
+            let item = before.is_none_or(|c| ['}', '{', ';', ']'].contains(c))
+                || words[..index].last().is_some_and(|before| before.text == "unsafe");
+            let body = self.body_or_end(word.at);
+            let head = words[index..].iter().take_while(|word| word.at < body);
+            // `for<'a>` binds lifetimes and names no type.
+            let mut names_type = head.filter(|word| {
+                word.text == "for" && self.char(self.skip_blank(word.at + word.text.len())) != '<'
+            });
+            if item && self.char(body) == '{' && names_type.next().is_some() {
+                found.push(body..self.block_end(body));
+            }
+        }
+        found
+    }
+
     /// Character ranges of modules that exist only under test.
     pub fn test_modules(&self) -> Vec<std::ops::Range<usize>> {
         let flat: String = self.text.iter().collect();
@@ -200,6 +222,10 @@ pub fn long_functions(code: &Code, most: usize, excepted: impl Fn(&str) -> bool)
     let mut found = Vec::new();
     for pair in words.windows(2).filter(|pair| pair[0].text == "fn") {
         let name = &pair[1];
+        // The type `fn(u8) -> bool` has no body of its own.
+        if code.skip_blank(pair[0].at + 2) != name.at {
+            continue;
+        }
         let body = code.body_or_end(name.at);
         if code.char(body) != '{' || excepted(&name.text) {
             continue;
@@ -222,9 +248,14 @@ pub fn names(path: &str, code: &Code) -> Vec<Finding> {
             found.push(Finding::new(1, format!("a file or folder is named `{part}`")));
         }
     }
+    let of_traits = code.trait_impls();
     for pair in code.words().windows(2) {
         let kind = pair[0].text.as_str();
+        // What an `impl Trait for` defines was named by the trait.
+        let chosen_by_trait =
+            ["fn", "type"].contains(&kind) && of_traits.iter().any(|body| body.contains(&pair[0].at));
         if ["fn", "mod", "struct", "enum", "trait", "type"].contains(&kind)
+            && !chosen_by_trait
             && says_nothing(kind, &pair[1].text)
         {
             found.push(Finding::new(pair[1].line, format!("{kind} `{}` says nothing", pair[1].text)));
@@ -244,6 +275,45 @@ fn says_nothing(kind: &str, name: &str) -> bool {
     let words: BTreeSet<&str> = snake.split('_').collect();
     let vague_act = kind == "fn" && (snake.starts_with("process_") || snake.starts_with("handle_"));
     vague_act || snake == "data" || snake == "info" || EMPTY_WORDS.iter().any(|word| words.contains(word))
+}
+
+/// A module that exists only in tests and in builds with failpoints, with everything below it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct GatedModule {
+    /// Its path without `.rs`.
+    stem: String,
+}
+
+impl GatedModule {
+    /// Whether this file is the module or lies in it.
+    pub fn covers(&self, path: &str) -> bool {
+        path.strip_prefix(&self.stem).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+    }
+}
+
+/// The `mod` lines of a file that stand right below a gate. A gate that also opens otherwise (a
+/// feature of the product, a negation) is none.
+pub fn gated_modules(path: &str, text: &str) -> Vec<GatedModule> {
+    const GATES: [&str; 2] = ["#[cfg(test)]", "#[cfg(any(test, feature = \"faults\"))]"];
+    let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
+    let folder = match file {
+        "mod.rs" | "lib.rs" | "main.rs" => folder.to_owned(),
+        _ => path.trim_end_matches(".rs").to_owned(),
+    };
+    let mut found = Vec::new();
+    let mut is_gated = false;
+    for line in text.lines().map(str::trim) {
+        if GATES.contains(&line) {
+            is_gated = true;
+        } else if !line.starts_with("#[") {
+            let name = line.trim_start_matches("pub ").strip_prefix("mod ");
+            if let Some(name) = name.and_then(|name| name.strip_suffix(';')).filter(|_| is_gated) {
+                found.push(GatedModule { stem: format!("{folder}/{name}") });
+            }
+            is_gated = false;
+        }
+    }
+    found
 }
 
 /// `unwrap` and `expect` outside tests need a comment on the same line or right above.
@@ -267,13 +337,11 @@ pub fn unproven_panics(path: &str, text: &str) -> Vec<Finding> {
     found
 }
 
-pub fn left_for_later(text: &str, may_be_stub: bool) -> Vec<Finding> {
-    let stub = concat!("TO", "DO-STUB");
+pub fn left_for_later(text: &str) -> Vec<Finding> {
     let marks = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
     let mut found = Vec::new();
     for (at, line) in text.lines().enumerate() {
-        let excused = may_be_stub && line.contains(stub);
-        if let Some(mark) = marks.iter().find(|mark| !excused && line.contains(**mark)) {
+        if let Some(mark) = marks.iter().find(|mark| line.contains(**mark)) {
             found.push(Finding::new(at + 1, format!("{mark}: do it, or write down why not")));
         }
     }

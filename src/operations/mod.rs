@@ -1,1 +1,0 @@
-//! TODO-STUB operations
