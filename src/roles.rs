@@ -31,6 +31,7 @@ use tokio::sync::watch;
 mod publisher;
 
 pub use publisher::publisher;
+use publisher::require_topics;
 
 /// One process: what all of its roles share.
 #[derive(Clone)]
@@ -177,22 +178,6 @@ pub async fn relay(process: Process) -> Result<(), Ended> {
     let ended = relay::run(&relay, &schedule, &ring, &process.shutdown).await;
     schedule.close().await;
     ended.map_err(failed)
-}
-
-/// For roles that only write: topics must be there; Kafka itself may be away.
-async fn require_topics(kafka: &config::Kafka) -> Result<(), Ended> {
-    match topics::check(kafka, topics::Depth::NamesAndPartitions).await {
-        Ok(topics::Ready::All) => Ok(()),
-        Ok(topics::Ready::Missing(missing)) => {
-            let missing = missing.join(", ");
-            Err(usage(format!("topics are missing; run `punctual topics apply`: {missing}")))
-        }
-        Err(error @ topics::TopicsError::Unreachable(_)) => {
-            tracing::warn!(%error, "starting without Kafka; it is tried again and again");
-            Ok(())
-        }
-        Err(error) => Err(usage(error)),
-    }
 }
 
 /// Due payments to the gateway, until shutdown.

@@ -46,12 +46,12 @@ struct Envelope<'a> {
     time: String,
     datacontenttype: &'static str,
     sequence: i32,
-    data: Data<'a>,
+    data: What<'a>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Data<'a> {
+struct What<'a> {
     status: &'static str,
     previous_status: Option<&'static str>,
     cause: &'static str,
@@ -96,7 +96,7 @@ pub fn json(unpublished: &Unpublished) -> Vec<u8> {
         time: text_of(row.at),
         datacontenttype: "application/json",
         sequence: row.seq,
-        data: Data {
+        data: What {
             status: row.to.as_str(),
             previous_status: row.from.map(|from| from.as_str()),
             cause: row.event.as_str(),

@@ -1,8 +1,9 @@
 //! The publisher's part of the composition root.
 
-use super::{Process, failed, require_topics, usage};
-use crate::bucket;
+use super::{Process, failed, usage};
+use crate::bucket::{self, topics};
 use crate::cli::Ended;
+use crate::platform::config;
 use crate::platform::health::Readiness;
 use crate::publisher::event::Form;
 use crate::publisher::{self, Condition};
@@ -49,4 +50,20 @@ fn publishes(readiness: Readiness, condition: watch::Receiver<Condition>) -> Rea
             }
         }
     })
+}
+
+/// For roles that only write: topics must be there; Kafka itself may be away.
+pub(super) async fn require_topics(kafka: &config::Kafka) -> Result<(), Ended> {
+    match topics::check(kafka, topics::Depth::NamesAndPartitions).await {
+        Ok(topics::Ready::All) => Ok(()),
+        Ok(topics::Ready::Missing(missing)) => {
+            let missing = missing.join(", ");
+            Err(usage(format!("topics are missing; run `punctual topics apply`: {missing}")))
+        }
+        Err(error @ topics::TopicsError::Unreachable(_)) => {
+            tracing::warn!(%error, "starting without Kafka; it is tried again and again");
+            Ok(())
+        }
+        Err(error) => Err(usage(error)),
+    }
 }
