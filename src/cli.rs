@@ -9,7 +9,7 @@ use crate::platform::config::{self, Config, Inputs, Loaded, Problems};
 use crate::platform::exit::Exit;
 use crate::platform::shutdown::Shutdown;
 use crate::platform::telemetry;
-use crate::{dev, roles};
+use crate::{client, dev, roles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
@@ -54,6 +54,12 @@ enum Command {
     /// API keys.
     #[command(subcommand)]
     Keys(Keys),
+    /// Ask a process for its health; exit code 0 if it says that it is well.
+    Health {
+        /// For example http://127.0.0.1:8080/readyz
+        #[arg(value_name = "URL")]
+        url: String,
+    },
 }
 
 /// What a process does until it is told to stop.
@@ -67,9 +73,11 @@ pub enum Role {
     Worker,
     /// Reap expired leases, fail missed deadlines, make partitions ahead.
     Keeper,
+    /// Publish the history of every payment as events.
+    Publisher,
     /// Simulate a gateway with its own durable ledger.
     Sandbox,
-    /// Run api, relay, worker and keeper in one process.
+    /// Run api, relay, worker, keeper and publisher in one process.
     All,
 }
 
@@ -206,6 +214,10 @@ async fn run(cli: Cli) -> Result<(), Ended> {
         Command::Migrate(command) => roles::migrate(command, loaded.config).await,
         Command::Topics(command) => roles::topics(command, loaded.config).await,
         Command::Keys(command) => roles::keys(command, loaded.config).await,
+        Command::Health { url } => match client::health(&url).await {
+            Ok(answer) => print(&format!("{}\n", answer.trim_end())),
+            Err(error) => Err(Ended::with(Exit::Failed, error.to_string())),
+        },
         Command::Config(ConfigCommand::Check) => print("the settings are fine\n"),
         Command::Config(ConfigCommand::Show { output: Output::Table }) => {
             print(&config::shown_as_table(&loaded))
@@ -245,6 +257,7 @@ async fn run_role(role: Role, config: Config) -> Result<(), Ended> {
         Role::Relay => roles::relay(process).await,
         Role::Worker => roles::worker(process).await,
         Role::Keeper => roles::keeper(process).await,
+        Role::Publisher => roles::publisher(process).await,
         Role::Sandbox => roles::sandbox(process).await,
         Role::All => roles::all(process).await,
     }
@@ -256,7 +269,7 @@ impl Role {
     pub fn needs(self) -> &'static [&'static str] {
         match self {
             Self::Api | Self::Keeper => &["database.url"],
-            Self::Relay => &["database.url", "kafka.bootstrap_servers"],
+            Self::Relay | Self::Publisher => &["database.url", "kafka.bootstrap_servers"],
             Self::Worker | Self::All => &["database.url", "kafka.bootstrap_servers", "gateway.url"],
             Self::Sandbox => &[],
         }
@@ -308,7 +321,9 @@ mod tests {
     #[test]
     fn everything_a_role_needs_is_a_setting_without_a_default() {
         let empty = Config::default();
-        for role in [Role::Api, Role::Relay, Role::Worker, Role::Keeper, Role::Sandbox, Role::All] {
+        let roles =
+            [Role::Api, Role::Relay, Role::Worker, Role::Keeper, Role::Publisher, Role::Sandbox, Role::All];
+        for role in roles {
             for name in role.needs() {
                 assert!(config::Setting::named(name).is_some(), "{name}");
                 assert!(empty.require(&[*name]).is_err(), "{name} has a default");

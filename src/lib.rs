@@ -36,6 +36,7 @@
 //!    comes back completes the record's offset ([`bucket::Offsets::complete`]), and nothing else does.
 //! 9. [`keeper`] watches: an expired lease becomes UNKNOWN and is asked about, a missed deadline
 //!    FAILED, partitions are made ahead.
+//! 10. [`publisher`] turns each history row into an event of `payments.events`, in order per payment.
 //!
 //! Who may use whom is a table in `tests/lab/tidy/imports.rs`. Two edges may surprise: [`bucket`] and
 //! [`gateway`] use [`schedule`], because offsets and charges take its proofs by value.
@@ -57,6 +58,8 @@
 //! - **The order is held by types.** [`schedule::Claimed`] is made only by a claim and taken by value
 //!   by the charge; [`schedule::Answered`] is taken by value by the settle; an offset takes
 //!   [`schedule::Settled`] or [`schedule::Refused`]. Another order does not compile.
+//!
+//! Comments cite these and their like as rules R1 to R18; the README lists them ("The rules").
 //!
 //! Other invariants that every part keeps: nothing is charged before its due instant, by the
 //! database's clock *and* the worker's; the history of a payment is append-only and chained by hash;
@@ -189,6 +192,7 @@ pub mod worker;
 pub mod gateway;
 pub mod outcome;
 pub mod keeper;
+pub mod publisher;
 
 pub mod sandbox;
 pub mod dev;

@@ -23,6 +23,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Redpanda takes this setting with a new topic, ignores it (a write always needs a majority there)
+/// and does not name it when asked: its absence is no difference that anybody could correct.
+const MAY_BE_UNKNOWN: &str = "min.insync.replicas";
+
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 
 /// The declarations, in the order in which people meet them.
@@ -247,7 +251,8 @@ pub fn compare(declared: &[Topic], found: &BTreeMap<String, Found>) -> Vec<Diffe
         }
         for (setting, wanted) in &topic.settings {
             let found = settings.get(setting);
-            if found != Some(wanted) {
+            let is_ignored_there = found.is_none() && setting == MAY_BE_UNKNOWN;
+            if found != Some(wanted) && !is_ignored_there {
                 let (setting, wanted, found) = (setting.clone(), wanted.clone(), found.cloned());
                 differences.push(Difference::Setting { topic: name(), name: setting, wanted, found });
             }

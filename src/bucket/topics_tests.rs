@@ -94,6 +94,19 @@ fn each_difference_is_named_precisely() {
 }
 
 #[test]
+fn a_broker_that_does_not_know_min_insync_replicas_is_as_declared() {
+    let topics = declared(&kafka()).unwrap();
+    let mut found = as_declared(&topics);
+    for is in found.values_mut() {
+        is.settings.as_mut().unwrap().remove("min.insync.replicas");
+    }
+    assert_eq!(compare(&topics, &found), []);
+    let settings = found.get_mut("payments.due.m59").unwrap().settings.as_mut().unwrap();
+    settings.insert("min.insync.replicas".into(), "1".into());
+    assert_eq!(compare(&topics, &found).len(), 1);
+}
+
+#[test]
 fn where_settings_cannot_be_asked_for_only_names_and_partitions_are_compared() {
     let topics = declared(&kafka()).unwrap();
     let mut found = as_declared(&topics);

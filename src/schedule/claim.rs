@@ -171,7 +171,8 @@ async fn explain(
     let ids: Vec<Uuid> = open.iter().map(|place| asks[*place].notice.payment.as_uuid()).collect();
     let found = sqlx::query(statements::EXPLAIN).bind(day).bind(ids).fetch_all(transaction).await?;
     let first = found.first().ok_or(Error::RowNotFound)?;
-    let lineage = if first.try_get("released")? { Lineage::Released } else { Lineage::Quarantined };
+    let lineage =
+        if first.try_get("released")? { Lineage::Released } else { Lineage::Quarantined };
     let at = first.try_get("at")?;
     let mut rows = HashMap::with_capacity(found.len());
     for explained in &found {

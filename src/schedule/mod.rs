@@ -20,9 +20,11 @@ mod defer;
 mod failure;
 mod fence;
 mod find;
+mod history;
 mod keys;
 mod length;
 mod lineage;
+mod list;
 mod mark;
 #[cfg(any(test, feature = "faults"))]
 #[allow(missing_docs, clippy::unwrap_used)]
@@ -34,6 +36,7 @@ mod poison;
 mod port;
 mod postgres;
 mod proof;
+mod publish;
 mod reap;
 mod records;
 mod recover;
@@ -47,11 +50,14 @@ mod words;
 pub use backlog::Backlog;
 pub use bad_notices::BadRecord;
 pub use connect::{Access, ConnectError, connect};
+pub use history::HistoryEntry;
 pub use keys::NewApiKey;
+pub use list::{ListFilter, ListOrder, ListPage, LookUp, MOST_EXAMINED, Place, Span};
 #[cfg(any(test, feature = "faults"))]
 pub use memory::{AttemptRow, Fault, Memory, Verb};
 pub use migrate::{migrate, migration_plan};
 pub use port::*;
 pub use postgres::Postgres;
 pub use proof::*;
+pub use publish::{HistoryPlace, PublisherLease, Snapshot, Unpublished, UnpublishedBatch};
 pub use records::*;

@@ -2,6 +2,7 @@
 
 use super::proof::{ClaimRow, Claimed};
 use super::records::{AttemptView, PaymentView};
+use crate::domain::history::Event;
 use crate::domain::ids::{ActorId, ClaimId, Epoch, Fence, GatewayName, PaymentId, WorkerName};
 use crate::domain::lease::Mono;
 use crate::domain::money::{Currency, Minor, Money};
@@ -34,15 +35,30 @@ pub(super) fn status(row: &PgRow, column: &str) -> Result<Status, Error> {
     parsed(row, column, Status::from_text)
 }
 
+/// The event of a history row, in this column.
+pub(super) fn event(row: &PgRow, column: &str) -> Result<Event, Error> {
+    parsed(row, column, Event::from_text)
+}
+
+/// The stored hash of a history row.
+pub(super) fn history_hash(row: &PgRow) -> Result<[u8; 32], Error> {
+    hash(row, "hash")?.ok_or_else(|| unfit("hash", &"null"))
+}
+
 fn hash(row: &PgRow, column: &str) -> Result<Option<[u8; 32]>, Error> {
     let bytes: Option<Vec<u8>> = row.try_get(column)?;
     bytes.map(|bytes| bytes.try_into().map_err(|bytes| unfit(column, &bytes))).transpose()
 }
 
-/// A whole row of `payments`.
-pub(super) fn payment(row: &PgRow) -> Result<Payment, Error> {
+/// Amount and currency of a payment.
+pub(super) fn money(row: &PgRow) -> Result<Money, Error> {
     let amount: i64 = row.try_get("amount_minor")?;
     let minor = Minor::new(amount).ok_or_else(|| unfit("amount_minor", &amount))?;
+    Ok(Money { minor, currency: parsed(row, "currency", Currency::from_code)? })
+}
+
+/// A whole row of `payments`.
+pub(super) fn payment(row: &PgRow) -> Result<Payment, Error> {
     let reason: Option<String> = row.try_get("status_reason")?;
     let reason = reason
         .map(|text| Reason::from_text(&text).ok_or_else(|| unfit("status_reason", &text)))
@@ -56,7 +72,7 @@ pub(super) fn payment(row: &PgRow) -> Result<Payment, Error> {
         execute_before: row.try_get("execute_before")?,
         next_attempt_at: row.try_get("next_attempt_at")?,
         gateway: GatewayName(row.try_get("gateway")?),
-        amount: Money { minor, currency: parsed(row, "currency", Currency::from_code)? },
+        amount: money(row)?,
         attempt: row.try_get("attempt")?,
         sends: row.try_get("sends")?,
         held_back: row.try_get("held_back")?,

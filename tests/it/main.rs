@@ -13,9 +13,12 @@ mod flow;
 #[cfg(feature = "faults")]
 mod gateway;
 mod intake;
+mod lists;
 mod mixed;
 mod postgres;
 mod proxy;
+mod publisher;
 mod ring;
 mod schedule;
 mod stand_in;
+mod trouble;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
 #![allow(unreachable_pub, reason = "one binary: its modules have no other readers")]
 
+mod compose;
 mod ids;
 mod one_charge;
 mod readme;
