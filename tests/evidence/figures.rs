@@ -36,7 +36,7 @@ impl Figures {
             Verdict::FallsShort => "FALLS SHORT",
             Verdict::Unknown => "UNKNOWN",
         };
-        println!("  {name:<58} {:<34} {bound:<26} {word}", value.to_string());
+        println!("  {name:<58} {:<48} {bound:<26} {word}", value.to_string());
         self.printed += 1;
         if verdict != Verdict::Holds {
             self.failed.push(format!("{word}: {name}"));

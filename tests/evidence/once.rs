@@ -32,15 +32,30 @@ pub async fn show(figures: &mut Figures) -> Ran {
     states(figures, &ran);
     figures.part("Promises, by the gateway's ledger, the database and the client's log");
     for checked in check(records) {
-        let name = format!("{} {}", checked.invariant.id(), checked.invariant.statement());
-        let short: String = name.chars().take(57).collect();
-        figures.violations(&short, checked.looked_at, &checked.broken);
+        let name = format!("{:<3} {}", checked.invariant.id(), checked.invariant.statement());
+        figures.violations(&shortened(&name), checked.looked_at, &checked.broken);
     }
     figures.part("Situations that the run must have met");
     situations(figures, &ran);
     figures.part("Lateness of first claims");
     late(figures, &ran);
+    keep_logs(&ran);
     ran
+}
+
+/// Every process's own words stay below the target folder, until the next run.
+fn keep_logs(ran: &Ran) {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("evidence");
+    std::fs::create_dir_all(&folder).expect("the target folder can be written");
+    for (name, role) in &ran.site.roles {
+        std::fs::write(folder.join(format!("{name}.log")), role.log_text()).expect("a log is kept");
+    }
+    println!("  logs: {}", folder.display());
+}
+
+/// Fits the column; the whole sentence is in `domain/invariants.rs`.
+fn shortened(name: &str) -> String {
+    if name.chars().count() <= 58 { name.to_owned() } else { name.chars().take(57).chain(['…']).collect() }
 }
 
 fn states(figures: &mut Figures, ran: &Ran) {
@@ -63,7 +78,7 @@ fn situations(figures: &mut Figures, ran: &Ran) {
     for (kind, _) in MIX {
         let payments = records.payments.iter().filter(|payment| payment.payee == *kind);
         let met = payments.filter(|p| records.ledger.iter().any(|line| line.payment_id == Some(p.id)));
-        figures.met(&format!("payments to {kind} that reached the gateway"), met.count());
+        figures.met(&format!("reached the gateway: {kind}"), met.count());
     }
     let moves = |cause: Cause| records.history.iter().filter(move |t| t.row.event == Event::Moved(cause));
     let unknown = moves(Cause::Settled).filter(|told| told.row.to == Status::Unknown).count();
@@ -100,7 +115,7 @@ fn late(figures: &mut Figures, ran: &Ran) {
 fn instants(ran: &Ran) -> String {
     let clock = |at: DateTime<Utc>| at.format("%H:%M:%S%.3f").to_string();
     let frozen = ran.frozen.map(|(from, until)| format!("frozen {} to {}, ", clock(from), clock(until)));
-    format!("{}killed {}", frozen.unwrap_or_default(), clock(ran.killed_at))
+    format!("{}{} killed {}", frozen.unwrap_or_default(), ran.killed, clock(ran.killed_at))
 }
 
 /// Median, 99th percentile (nearest rank) and largest; the bound is on the 99th.

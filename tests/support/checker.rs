@@ -274,7 +274,10 @@ fn each_stale_settle_is_told(records: &Records, index: &Index<'_>) -> Checked {
         let rows = index.history.get(&payment.id).map_or(&[][..], Vec::as_slice);
         let fenced = attempts.iter().filter(|attempt| attempt.fenced).count();
         let told = rows.iter().filter(|told| told.row.event == history::Event::Fenced).count();
-        checked.look(fenced == told, || format!("{}: {fenced} fenced, {told} told", payment.id));
+        let moved = attempts.iter().any(|attempt| attempt.fenced && attempt.settled_to.is_some());
+        checked.look(fenced == told && !moved, || {
+            format!("{}: {fenced} fenced, {told} told, one of them moved it: {moved}", payment.id)
+        });
     }
     checked
 }

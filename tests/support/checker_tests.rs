@@ -37,6 +37,7 @@ fn attempt(number: u8, epoch: i32, verdict: &str) -> AttemptRow {
         worker: "w/1".into(),
         claimed_at: after(at),
         settled_at: Some(after(at + 50)),
+        settled_to: Some(if verdict == "charged" { "COMPLETED" } else { "PENDING" }.into()),
         verdict: Some(verdict.into()),
         how: Some("sent".into()),
         fenced: false,

@@ -72,6 +72,8 @@ pub struct Ran {
     pub frozen: Option<(DateTime<Utc>, DateTime<Utc>)>,
     /// The instant of the kill.
     pub killed_at: DateTime<Utc>,
+    /// Slot and incarnation of the killed worker.
+    pub killed: String,
     /// Claims that the killed worker left without an outcome.
     pub open_at_kill: usize,
     /// Payments due after the kill that its partitions still held notices of: at least this many were
@@ -143,18 +145,17 @@ pub async fn run(plan: &Plan) -> Ran {
         frozen = Some(freeze(&mut site, &mut database, &long).await);
     }
     reached(first, plan.kill_after).await;
-    in_a_call(&mut database, "worker-1", &long).await;
-    site.role("worker-1").kill();
+    let (_, killed) = in_a_call(&mut database, &long).await;
+    site.role(slot(&killed)).kill();
     let killed_at = Utc::now();
     let last = first + TimeDelta::from_std(plan.over).expect("short");
     reached(last, Duration::ZERO).await;
     let waiting = rest(&mut database, Duration::from_secs(90)).await;
     let records = read(&site.database.url, &site.ledger().await, acknowledged).await;
-    let of_killed = |worker: &str| worker.starts_with("worker-1/");
-    let open = records.attempts.iter().filter(|a| of_killed(&a.worker) && a.settled_at.is_none()).count();
+    let open = records.attempts.iter().filter(|a| a.worker == killed && a.settled_at.is_none()).count();
     let late =
         lateness(&records).filter(|(due, late)| *due > killed_at && *late > TimeDelta::seconds(2)).count();
-    Ran { site, records, frozen, killed_at, open_at_kill: open, held_back_by_kill: late, waiting }
+    Ran { site, records, frozen, killed_at, killed, open_at_kill: open, held_back_by_kill: late, waiting }
 }
 
 /// Due instant and lateness of each payment's first claim.
@@ -173,18 +174,17 @@ async fn reached(first: DateTime<Utc>, after: Duration) {
     eventually("an instant of the plan", bound, || async { (Utc::now() >= at).then_some(()) }).await;
 }
 
-/// Waits until this worker is in the middle of a call that takes its time, and gives its claim.
-async fn in_a_call(database: &mut PgConnection, worker: &str, long: &[Uuid]) -> Uuid {
+/// Waits until some worker is in the middle of a call that takes its time; gives its claim and its name.
+async fn in_a_call(database: &mut PgConnection, long: &[Uuid]) -> (Uuid, String) {
     let database = tokio::sync::Mutex::new(database);
-    eventually(&format!("{worker} is in a call"), Duration::from_secs(40), || async {
-        sqlx::query_scalar(
-            "SELECT p.claim_id FROM payments p
+    eventually("a worker is in a call", Duration::from_secs(40), || async {
+        sqlx::query_as(
+            "SELECT p.claim_id, a.worker FROM payments p
              JOIN attempts a ON a.due_day = p.due_day AND a.payment_id = p.id AND a.claim_id = p.claim_id
-             WHERE p.status = 'PROCESSING' AND p.id = ANY ($1) AND a.worker LIKE $2 || '/%'
+             WHERE p.status = 'PROCESSING' AND p.id = ANY ($1)
                AND a.claimed_at > clock_timestamp() - interval '500 milliseconds'",
         )
         .bind(long)
-        .bind(worker)
         .fetch_optional(&mut **database.lock().await)
         .await
         .expect("the database answers")
@@ -192,15 +192,21 @@ async fn in_a_call(database: &mut PgConnection, worker: &str, long: &[Uuid]) -> 
     .await
 }
 
-/// Freezes worker-2 in a call until the reaper has taken its claim away, thaws it, and starts it anew
+/// The slot of a worker's incarnation: `worker-1` of `worker-1/5f0c2a11`.
+fn slot(worker: &str) -> &str {
+    worker.split('/').next().unwrap_or(worker)
+}
+
+/// Freezes a worker in a call until the reaper has taken its claim away, thaws it, and starts it anew
 /// once it has noticed and ended.
 async fn freeze(
     site: &mut Installation,
     database: &mut PgConnection,
     long: &[Uuid],
 ) -> (DateTime<Utc>, DateTime<Utc>) {
-    let claim = in_a_call(database, "worker-2", long).await;
-    site.role("worker-2").freeze();
+    let (claim, worker) = in_a_call(database, long).await;
+    let name = slot(&worker);
+    site.role(name).freeze();
     let from = Utc::now();
     {
         let database = tokio::sync::Mutex::new(&mut *database);
@@ -214,13 +220,13 @@ async fn freeze(
         })
         .await;
     }
-    site.role("worker-2").thaw();
+    site.role(name).thaw();
     let until = Utc::now();
-    let worker = std::cell::RefCell::new(site.role("worker-2"));
+    let worker = std::cell::RefCell::new(site.role(name));
     let ended = || async { worker.borrow_mut().exit_code() };
     let code = eventually("a worker that was frozen ends", Duration::from_secs(40), ended).await;
     assert_ne!(code, 0, "it ends as a failure, so that it is started anew");
-    site.start("worker", "worker-2", &[]).await;
+    site.start("worker", name, &[]).await;
     (from, until)
 }
 

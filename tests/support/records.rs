@@ -106,6 +106,8 @@ pub struct AttemptRow {
     pub claimed_at: DateTime<Utc>,
     /// When its outcome was written.
     pub settled_at: Option<DateTime<Utc>>,
+    /// The state that it moved the payment to; nothing if it moved none.
+    pub settled_to: Option<String>,
     /// What the gateway said.
     pub verdict: Option<String>,
     /// `sent`, `looked_up` or `not_started`.
@@ -201,6 +203,7 @@ fn attempt(row: &PgRow) -> sqlx::Result<AttemptRow> {
         worker: row.try_get("worker")?,
         claimed_at: row.try_get("claimed_at")?,
         settled_at: row.try_get("settled_at")?,
+        settled_to: row.try_get("settled_to")?,
         verdict: row.try_get("verdict")?,
         how: row.try_get("how")?,
         fenced: row.try_get("fenced")?,
