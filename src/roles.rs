@@ -28,6 +28,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
+mod publisher;
+
+pub use publisher::publisher;
+
 /// One process: what all of its roles share.
 #[derive(Clone)]
 pub struct Process {
@@ -149,17 +153,7 @@ pub async fn api(process: Process) -> Result<(), Ended> {
 /// What ended it.
 pub async fn relay(process: Process) -> Result<(), Ended> {
     let kafka = &process.config.kafka;
-    match topics::check(kafka, topics::Depth::NamesAndPartitions).await {
-        Ok(topics::Ready::All) => {}
-        Ok(topics::Ready::Missing(missing)) => {
-            let missing = missing.join(", ");
-            return Err(usage(format!("topics are missing; run `punctual topics apply`: {missing}")));
-        }
-        Err(error @ topics::TopicsError::Unreachable(_)) => {
-            tracing::warn!(%error, "the relay starts without Kafka and keeps trying");
-        }
-        Err(error) => return Err(usage(error)),
-    }
+    require_topics(kafka).await?;
     let Some(schedule) = process.connect(Access::Worker).await? else { return Ok(()) };
     process.serve_health(process.postgres_is_ready(&schedule)).await?;
     let settings = &process.config.relay;
@@ -183,6 +177,22 @@ pub async fn relay(process: Process) -> Result<(), Ended> {
     let ended = relay::run(&relay, &schedule, &ring, &process.shutdown).await;
     schedule.close().await;
     ended.map_err(failed)
+}
+
+/// For roles that only write: topics must be there; Kafka itself may be away.
+async fn require_topics(kafka: &config::Kafka) -> Result<(), Ended> {
+    match topics::check(kafka, topics::Depth::NamesAndPartitions).await {
+        Ok(topics::Ready::All) => Ok(()),
+        Ok(topics::Ready::Missing(missing)) => {
+            let missing = missing.join(", ");
+            Err(usage(format!("topics are missing; run `punctual topics apply`: {missing}")))
+        }
+        Err(error @ topics::TopicsError::Unreachable(_)) => {
+            tracing::warn!(%error, "starting without Kafka; it is tried again and again");
+            Ok(())
+        }
+        Err(error) => Err(usage(error)),
+    }
 }
 
 /// Due payments to the gateway, until shutdown.
@@ -355,7 +365,7 @@ pub async fn sandbox(process: Process) -> Result<(), Ended> {
     bound.run(async move { shutdown.wait().await }).await.map_err(failed)
 }
 
-/// api, relay, worker and keeper in one process, until shutdown or until the first of them ends.
+/// api, relay, worker, keeper and publisher in one process, until shutdown or until the first of them ends.
 ///
 /// # Errors
 /// What ended the first that ended.
@@ -373,6 +383,7 @@ pub async fn all(process: Process) -> Result<(), Ended> {
     roles.spawn(api(parts.clone()));
     roles.spawn(relay(quiet.clone()));
     roles.spawn(worker(quiet.clone()));
+    roles.spawn(publisher(quiet.clone()));
     roles.spawn(keeper(quiet));
     let first = tokio::select! {
         biased;

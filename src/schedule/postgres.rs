@@ -52,6 +52,7 @@ impl Postgres {
         Self { pool, secret: Arc::new(Hidden(secret)) }
     }
 
+    /// For verbs that live in files of their own.
     pub(super) fn pool(&self) -> &PgPool {
         &self.pool
     }

@@ -16,6 +16,7 @@ mod intake;
 mod lists;
 mod postgres;
 mod proxy;
+mod publisher;
 mod ring;
 mod schedule;
 mod stand_in;

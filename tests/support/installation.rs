@@ -212,7 +212,8 @@ impl Installation {
         command
             .env(variable(listen), &address)
             .env(variable("worker.slot"), name)
-            .env(variable("relay.name"), name);
+            .env(variable("relay.name"), name)
+            .env(variable("publisher.name"), name);
         for (setting, value) in settings {
             command.env(variable(setting), value);
         }
