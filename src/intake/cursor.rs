@@ -43,7 +43,7 @@ pub(super) fn write(binding: Binding<'_>, place: Place) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// Reads a cursor; `None` unless it is exactly what [`write`] made under the same binding.
+/// Reads a cursor; `None` unless it is exactly what [`write()`] made under the same binding.
 pub(super) fn read(binding: Binding<'_>, text: &str) -> Option<Place> {
     let bytes: [u8; PLACE_BYTES + MAC_BYTES] = URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()?;
     let (place, mac) = bytes.split_first_chunk::<PLACE_BYTES>()?;

@@ -3,7 +3,7 @@
 //! **Promise.** Every history row becomes an event at least once, with an id that is the same in every
 //! delivery. In each partition the *first* appearances of a payment's events stand in the order of its
 //! `sequence`, without a gap, whatever dies or times out: an event is sent only after the one before it
-//! was acknowledged ([`waves`]). The cursor moves only when every event of a batch is acknowledged.
+//! was acknowledged (`waves`). The cursor moves only when every event of a batch is acknowledged.
 //!
 //! **Relies on** `schedule` for the order of the rows and for the fence of the lease. Nothing of a
 //! payment's life relies on *us*.
