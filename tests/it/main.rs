@@ -15,6 +15,7 @@ mod gateway;
 mod intake;
 mod postgres;
 mod proxy;
+mod readme;
 mod ring;
 mod schedule;
 mod stand_in;
