@@ -16,6 +16,7 @@ mod intake;
 mod postgres;
 mod proxy;
 mod readme;
+mod readme_compose;
 mod ring;
 mod schedule;
 mod stand_in;
