@@ -58,6 +58,8 @@
 //!   by the charge; [`schedule::Answered`] is taken by value by the settle; an offset takes
 //!   [`schedule::Settled`] or [`schedule::Refused`]. Another order does not compile.
 //!
+//! Comments cite these and their like as rules R1 to R18; the README lists them ("The rules").
+//!
 //! Other invariants that every part keeps: nothing is charged before its due instant, by the
 //! database's clock *and* the worker's; the history of a payment is append-only and chained by hash;
 //! a final state moves only by a refund or by a repair with the gateway's own record.

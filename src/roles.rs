@@ -25,6 +25,7 @@ use crate::{keeper, relay, sandbox};
 use secrecy::ExposeSecret;
 use std::fmt::Display;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
 
 /// One process: what all of its roles share.
@@ -474,3 +475,6 @@ pub async fn new_key(
     let actor = schedule.add_api_key(new).await.map_err(failed)?;
     Ok((key.text().expose_secret().to_owned(), actor.0))
 }
+
+/// How long `punctual dev` waits for a part to end.
+pub const LONGEST_DRAIN: Duration = Duration::from_secs(30);

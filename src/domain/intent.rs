@@ -1,5 +1,5 @@
 //! Everything that is keyed by the installation's secret: the id's intent bits (rule R18), the
-//! notice's MAC (rule R17) and the digests of request fields.
+//! notice's MAC (rule R17), the digests of request fields and the seal of a list's cursor.
 //!
 //! The secret is 32 bytes, kept in the database, the same for all processes of one installation.
 //! It must survive a restore together with the data: with another secret a payment that the restore
@@ -20,6 +20,7 @@ pub type Secret = [u8; 32];
 const NOTICE_LABEL: &str = "punctual-notice-mac-1";
 const REQUEST_LABEL: &str = "punctual-request-hash-1";
 const FIELD_LABEL: &str = "punctual-field-digest-1";
+const CURSOR_LABEL: &str = "punctual-list-cursor-1";
 
 fn sign(secret: &Secret, parts: &[&[u8]]) -> [u8; 32] {
     signer(secret, parts).finalize().into_bytes().into()
@@ -107,6 +108,37 @@ pub fn field_digest(secret: &Secret, actor: ActorId, pointer: &str, value: &[u8]
     let parts =
         [FIELD_LABEL.as_bytes(), actor.0.as_bytes(), pointer_length.as_bytes(), pointer.as_bytes(), value];
     hex::encode(&sign(secret, &parts)[..16])
+}
+
+fn cursor_signer(secret: &Secret, actor: ActorId, query: &[u8], place: &[u8]) -> Hmac<Sha256> {
+    let length = format!("{}:", query.len());
+    signer(secret, &[CURSOR_LABEL.as_bytes(), actor.0.as_bytes(), length.as_bytes(), query, place])
+}
+
+/// Seals a place in an actor's list under one query: 16 bytes of HMAC-SHA256.
+///
+/// `query` is the canonical text of order and filters, so a cursor is of no use with others.
+#[must_use]
+pub fn cursor_mac(secret: &Secret, actor: ActorId, query: &[u8], place: &[u8]) -> [u8; 16] {
+    let all: [u8; 32] = cursor_signer(secret, actor, query, place).finalize().into_bytes().into();
+    let mut first = [0; 16];
+    first.copy_from_slice(&all[..16]);
+    first
+}
+
+/// Is this seal ours, for this actor, query and place? In constant time.
+#[must_use]
+pub fn check_cursor(
+    secret: &Secret,
+    actor: ActorId,
+    query: &[u8],
+    place: &[u8],
+    mac: &[u8; 16],
+) -> Authenticity {
+    match cursor_signer(secret, actor, query, place).verify_truncated_left(mac) {
+        Ok(()) => Authenticity::Authentic,
+        Err(_) => Authenticity::Forged,
+    }
 }
 
 /// The lane of an actor: 15 bits of SHA-256 of its id. Not keyed, since fairness needs it before
@@ -197,5 +229,18 @@ mod tests {
         let lanes: std::collections::BTreeSet<_> = (0..1000).map(|n| lane(actor(n))).collect();
         assert!(lanes.iter().all(|lane| *lane >= 0));
         assert!(lanes.len() > 950, "{}", lanes.len());
+    }
+
+    #[test]
+    fn a_cursor_s_seal_holds_for_its_secret_actor_query_and_place_only() {
+        let mac = cursor_mac(&SECRET, actor(1), b"query", b"place");
+        let check =
+            |secret, actor, query: &[u8], place: &[u8]| check_cursor(secret, actor, query, place, &mac);
+        assert_eq!(check(&SECRET, actor(1), b"query", b"place"), Authenticity::Authentic);
+        assert_eq!(check(&OTHER, actor(1), b"query", b"place"), Authenticity::Forged);
+        assert_eq!(check(&SECRET, actor(2), b"query", b"place"), Authenticity::Forged);
+        assert_eq!(check(&SECRET, actor(1), b"queri", b"place"), Authenticity::Forged);
+        assert_eq!(check(&SECRET, actor(1), b"query", b"placf"), Authenticity::Forged);
+        assert_eq!(check(&SECRET, actor(1), b"queryp", b"lace"), Authenticity::Forged, "no field grows");
     }
 }

@@ -20,11 +20,15 @@ mod cancel;
 mod canonical;
 mod card;
 mod create;
+mod cursor;
 mod envelope;
+mod filters;
 mod headers;
+mod history;
 mod instant;
 mod key;
 mod limits;
+mod list;
 mod node;
 mod problem;
 mod read;
@@ -56,7 +60,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use axum::http::{Response, StatusCode};
-use axum::routing::{get, post};
+use axum::routing::get;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,8 +110,9 @@ impl Intake {
             request_timeout: self.request_timeout,
         };
         Router::new()
-            .route("/v1/scheduled-payments", post(create::post))
+            .route("/v1/scheduled-payments", get(list::get).post(create::post))
             .route("/v1/scheduled-payments/{id}", get(read::get).delete(cancel::delete))
+            .route("/v1/scheduled-payments/{id}/history", get(history::get))
             .route("/problems/{code}", get(problem::page))
             .with_state(self)
             .merge(beside)

@@ -77,6 +77,11 @@ codes! {
     DuplicateField = "duplicate_field", 400, No, "A field appears twice", "A name may stand once in an object: readers disagree about which of two values counts.";
     MissingField = "missing_field", 400, No, "A required field is missing", "The field has no default for this API client.";
     InvalidTime = "invalid_time", 400, No, "A time is not RFC 3339 with an offset", "Write times like 2030-01-31T09:00:00Z or with an offset such as +02:00. The leap second 60 is refused.";
+    UnknownParameter = "unknown_parameter", 400, No, "A query parameter is not known", "A list takes status, dueFrom, dueTo, createdFrom, createdTo, externalId, idempotencyKey, gatewayReference, limit and cursor. Others are refused, because a misspelt filter would otherwise list everything.";
+    DuplicateParameter = "duplicate_parameter", 400, No, "A query parameter appears twice", "Each parameter may stand once. Several states go into one status, with commas between them.";
+    InvalidParameter = "invalid_parameter", 400, No, "A query parameter is not usable", "errors names the parameter and says what it takes.";
+    ConflictingParameters = "conflicting_parameters", 400, No, "Query parameters exclude each other", "A look-up by externalId, idempotencyKey or gatewayReference takes one of them and no cursor.";
+    InvalidCursor = "invalid_cursor", 400, No, "The cursor does not belong here", "A cursor works unchanged, for the same API client, with the filters that it was answered for. Start again without one.";
     MissingIdempotencyKey = "missing_idempotency_key", 400, No, "Idempotency-Key is missing", "Send a key that is unique for this payment, and the same key with every retry of it.";
     InvalidIdempotencyKey = "invalid_idempotency_key", 400, No, "Idempotency-Key is not usable", "One header of 1 to 255 visible ASCII characters, bare or as an RFC 8941 string in double quotes.";
     Unauthenticated = "unauthenticated", 401, No, "No valid API key", "Send Authorization: Bearer with a key that is complete, not revoked and not expired.";
@@ -116,7 +121,8 @@ codes! {
 /// One broken rule, at one place of the request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FieldError {
-    /// JSON pointer (RFC 6901) into the request body.
+    /// JSON pointer (RFC 6901) into the request body; into the query, taken as an object of its
+    /// parameters, for a list.
     pub pointer: String,
     /// Which rule.
     #[serde(serialize_with = "code_text")]
@@ -140,7 +146,7 @@ pub struct Parts {
     pub code: Code,
     /// For people; `None`: the code's own sentence.
     pub detail: Option<Cow<'static, str>>,
-    /// The places in the body, for 400 (one) and 422 (all).
+    /// The places in the body or query, for 400 (one) and 422 (all).
     pub errors: Vec<FieldError>,
     /// The payment it speaks of.
     pub payment: Option<(PaymentId, Option<Status>)>,

@@ -27,15 +27,20 @@ pub(super) async fn get(
     let found = intake.schedule.find(actor.id, id).await.map_err(limits::trouble)?;
     let view = found.ok_or_else(|| Problem::new(Code::PaymentNotFound))?;
     let tag = tag(&view.payment);
-    let mut response = if headers::matches_tag(&headers, &tag) {
+    Ok(unless_known(&headers, &tag, || wire::standing(&view)))
+}
+
+/// 200 with this body and tag, or 304 for a client that has what the tag names.
+pub(super) fn unless_known(headers: &HeaderMap, tag: &str, body: impl FnOnce() -> Vec<u8>) -> Response<Body> {
+    let mut response = if headers::matches_tag(headers, tag) {
         let mut unchanged = Response::new(Body::empty());
         *unchanged.status_mut() = StatusCode::NOT_MODIFIED;
         unchanged
     } else {
-        json(StatusCode::OK, wire::standing(&view))
+        json(StatusCode::OK, body())
     };
-    stamp(&mut response, &tag);
-    Ok(response)
+    stamp(&mut response, tag);
+    response
 }
 
 /// The id in a path.

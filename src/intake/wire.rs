@@ -17,7 +17,7 @@ use super::problem::{Code, Problem};
 use crate::domain::ids::PaymentId;
 use crate::domain::payment::RetryPolicy;
 use crate::domain::state::Status;
-use crate::schedule::{AttemptView, PaymentView};
+use crate::schedule::{AttemptView, HistoryEntry, PaymentView};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
@@ -203,10 +203,10 @@ struct Creation<'a> {
     version: i32,
 }
 
-/// A payment as it stands.
+/// A payment as it stands, without its attempts: what a list shows of it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Standing<'a> {
+struct Summary<'a> {
     payment_id: PaymentId,
     status: Status,
     status_reason: Option<&'static str>,
@@ -224,9 +224,51 @@ struct Standing<'a> {
     updated_at: String,
     next_attempt_at: Option<String>,
     gateway_reference: Option<&'a str>,
+    version: i32,
+}
+
+/// A payment as it stands.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Standing<'a> {
+    #[serde(flatten)]
+    summary: Summary<'a>,
     lateness_ms: Option<i64>,
     attempts: Vec<Attempt<'a>>,
-    version: i32,
+}
+
+/// One page of a list.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Page<'a> {
+    data: Vec<Summary<'a>>,
+    next_cursor: Option<String>,
+}
+
+/// A payment's history, oldest first.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct History<'a> {
+    payment_id: PaymentId,
+    data: Vec<Happening<'a>>,
+}
+
+/// One row of history; hashes in hexadecimal.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Happening<'a> {
+    seq: i32,
+    from: Option<Status>,
+    to: Status,
+    cause: &'static str,
+    by: &'a str,
+    fence: i64,
+    attempt: i32,
+    epoch: i32,
+    at: String,
+    detail: serde_json::Value,
+    prev: String,
+    hash: String,
 }
 
 /// One attempt. Worker names and fences are for operators and not shown.
@@ -267,8 +309,16 @@ pub(super) fn creation(view: &PaymentView) -> Vec<u8> {
 
 /// The payment as it stands.
 pub(super) fn standing(view: &PaymentView) -> Vec<u8> {
-    let payment = &view.payment;
     bytes(&Standing {
+        summary: summary(view),
+        lateness_ms: view.first_claimed_at.map(|at| lateness_ms(view.payment.due_at, at)),
+        attempts: view.attempts.iter().map(attempt).collect(),
+    })
+}
+
+fn summary(view: &PaymentView) -> Summary<'_> {
+    let payment = &view.payment;
+    Summary {
         payment_id: payment.id,
         status: payment.status,
         status_reason: payment.reason.map(|reason| reason.as_str()),
@@ -286,10 +336,37 @@ pub(super) fn standing(view: &PaymentView) -> Vec<u8> {
         updated_at: utc(payment.last_moved_at),
         next_attempt_at: payment.status.is_claimable().then(|| utc(payment.next_attempt_at)),
         gateway_reference: payment.gateway_ref.as_deref(),
-        lateness_ms: view.first_claimed_at.map(|at| lateness_ms(payment.due_at, at)),
-        attempts: view.attempts.iter().map(attempt).collect(),
         version: payment.history_seq,
-    })
+    }
+}
+
+/// One page of a list.
+pub(super) fn page(payments: &[PaymentView], next_cursor: Option<String>) -> Vec<u8> {
+    bytes(&Page { data: payments.iter().map(summary).collect(), next_cursor })
+}
+
+/// A payment's history.
+pub(super) fn history(payment_id: PaymentId, entries: &[HistoryEntry]) -> Vec<u8> {
+    bytes(&History { payment_id, data: entries.iter().map(happening).collect() })
+}
+
+fn happening(entry: &HistoryEntry) -> Happening<'_> {
+    let row = &entry.row;
+    Happening {
+        seq: row.seq,
+        from: row.from,
+        to: row.to,
+        cause: row.event.as_str(),
+        by: if row.by.starts_with("actor:") { "client" } else { &row.by },
+        fence: row.fence.0,
+        attempt: row.attempt,
+        epoch: row.epoch.0,
+        at: utc(row.at),
+        // Written as JSON by ourselves; anything else is shown as the text it is.
+        detail: serde_json::from_str(&row.detail).unwrap_or_else(|_| row.detail.as_str().into()),
+        prev: hex::encode(entry.prev),
+        hash: hex::encode(entry.hash),
+    }
 }
 
 /// Whole milliseconds, rounded up: a payment claimed a microsecond late was not on time.

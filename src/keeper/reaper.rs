@@ -1,7 +1,7 @@
 //! Ends claims whose worker recorded no outcome, and payments whose deadline passed untried.
 //!
 //! **Promises.** A claim that outlived lease + margin becomes UNKNOWN with a re-ask notice, never
-//! PENDING: its worker may have called the gateway (DESIGN §3). The schedule judges by the database
+//! PENDING: its worker may have called the gateway (see `domain::state`). The schedule judges by the database
 //! clock and swaps under the row's own state, so a settle that comes at the same moment wins or is
 //! fenced. **If this dies here**, the next pass finds the same rows.
 

@@ -20,7 +20,7 @@ struct Scripted {
 
 impl Tick for Scripted {
     fn name(&self) -> &'static str {
-        "counts"
+        "backlog"
     }
 
     async fn tick(&mut self) -> Result<Next, ScheduleError> {

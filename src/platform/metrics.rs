@@ -80,7 +80,7 @@ metrics! {
     Gauge QUARANTINE = "quarantine", Count,
         "1 while claims of notices are refused because the database's lineage is not the released one.", [], &[];
     Gauge CLOCK_OFFSET = "clock_offset_seconds", Seconds,
-        "Database clock minus this host's clock, as last sampled.", [], &[];
+        "Database clock minus this host's clock, as far as the sample's round trip does not explain it.", [], &[];
 
     // Relay.
     Counter RELAY_PUBLISHED = "relay_published_total", Count, "Notices acknowledged by Kafka.",

@@ -20,9 +20,11 @@ mod defer;
 mod failure;
 mod fence;
 mod find;
+mod history;
 mod keys;
 mod length;
 mod lineage;
+mod list;
 mod mark;
 #[cfg(any(test, feature = "faults"))]
 #[allow(missing_docs, clippy::unwrap_used)]
@@ -47,7 +49,9 @@ mod words;
 pub use backlog::Backlog;
 pub use bad_notices::BadRecord;
 pub use connect::{Access, ConnectError, connect};
+pub use history::HistoryEntry;
 pub use keys::NewApiKey;
+pub use list::{ListFilter, ListOrder, ListPage, LookUp, MOST_EXAMINED, Place, Span};
 #[cfg(any(test, feature = "faults"))]
 pub use memory::{AttemptRow, Fault, Memory, Verb};
 pub use migrate::{migrate, migration_plan};

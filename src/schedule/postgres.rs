@@ -7,15 +7,17 @@
 use super::bad_notices::BadRecord;
 use super::claim::Ask;
 use super::failure::{before_commit, whole};
+use super::history::HistoryEntry;
 use super::keys::NewApiKey;
+use super::list::{ListFilter, ListOrder, ListPage, LookUp, Place};
 use super::port::{
     ClaimTerms, Reaped, Schedule, ScheduleError, SettleFailed, ShardLease, Staged, StagedNotice,
 };
 use super::proof::{Answered, BadNoticeKept, ClaimAnswer, Claimed, Deferred, Settled};
 use super::records::{ApiKeyRecord, CancelAnswer, CreateAnswer, NewPayment, PaymentView};
 use super::{
-    bad_notices, cancel, claim, claim_late, create, defer, find, keys, lineage, mark, partitions, reap,
-    recover, settle, shards, stage, statements,
+    bad_notices, cancel, claim, claim_late, create, defer, find, history, keys, lineage, list, mark,
+    partitions, reap, recover, settle, shards, stage, statements,
 };
 use crate::domain::decision::Decision;
 use crate::domain::ids::{ActorId, ClaimId, GatewayName, PaymentId};
@@ -99,6 +101,46 @@ impl Postgres {
     /// `Unavailable` or `Defect`.
     pub async fn find(&self, actor: ActorId, id: PaymentId) -> Result<Option<PaymentView>, ScheduleError> {
         whole(find::find(self.pool.clone(), actor, id)).await
+    }
+
+    /// A page of this actor's payments: at most `limit`, from behind `after`; see [`ListPage`].
+    ///
+    /// # Errors
+    /// `Unavailable` or `Defect`.
+    pub async fn list(
+        &self,
+        actor: ActorId,
+        filter: &ListFilter,
+        order: ListOrder,
+        after: Option<Place>,
+        limit: usize,
+    ) -> Result<ListPage, ScheduleError> {
+        whole(list::list(self.pool.clone(), actor, filter.clone(), order, after, limit)).await
+    }
+
+    /// The payment of this actor with this name, if it passes the filter.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Defect`.
+    pub async fn look_up(
+        &self,
+        actor: ActorId,
+        by: &LookUp,
+        filter: &ListFilter,
+    ) -> Result<Vec<PaymentView>, ScheduleError> {
+        whole(list::look_up(self.pool.clone(), actor, by.clone(), filter.clone())).await
+    }
+
+    /// The whole history of one payment of this actor, oldest first; `None` for another actor's.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Defect`.
+    pub async fn history(
+        &self,
+        actor: ActorId,
+        id: PaymentId,
+    ) -> Result<Option<Vec<HistoryEntry>>, ScheduleError> {
+        whole(history::history(self.pool.clone(), actor, id)).await
     }
 
     /// Cancels if the state allows it, answered only after an acknowledged commit (rule R3).

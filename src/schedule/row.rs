@@ -2,6 +2,7 @@
 
 use super::proof::{ClaimRow, Claimed};
 use super::records::{AttemptView, PaymentView};
+use crate::domain::history::Event;
 use crate::domain::ids::{ActorId, ClaimId, Epoch, Fence, GatewayName, PaymentId, WorkerName};
 use crate::domain::lease::Mono;
 use crate::domain::money::{Currency, Minor, Money};
@@ -32,6 +33,16 @@ pub(super) fn payment_id(row: &PgRow, column: &str) -> Result<PaymentId, Error> 
 /// A state in this column.
 pub(super) fn status(row: &PgRow, column: &str) -> Result<Status, Error> {
     parsed(row, column, Status::from_text)
+}
+
+/// The event of a history row, in this column.
+pub(super) fn event(row: &PgRow, column: &str) -> Result<Event, Error> {
+    parsed(row, column, Event::from_text)
+}
+
+/// The stored hash of a history row.
+pub(super) fn history_hash(row: &PgRow) -> Result<[u8; 32], Error> {
+    hash(row, "hash")?.ok_or_else(|| unfit("hash", &"null"))
 }
 
 fn hash(row: &PgRow, column: &str) -> Result<Option<[u8; 32]>, Error> {

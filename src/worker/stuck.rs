@@ -1,4 +1,4 @@
-//! Notices that a worker has work and slots and finishes nothing (DESIGN §7).
+//! Notices that a worker has work and slots and finishes nothing.
 //!
 //! **Promises.** Says so once, [`PATIENCE`] after the last finished record while work was there all
 //! the time; forgets it when something is finished or no work is left. Longer than any gateway call

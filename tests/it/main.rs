@@ -13,6 +13,7 @@ mod flow;
 #[cfg(feature = "faults")]
 mod gateway;
 mod intake;
+mod lists;
 mod postgres;
 mod proxy;
 mod readme;

@@ -3,7 +3,7 @@
 //!
 //! A block that follows `<!-- executed: NAME -->` is run unchanged. After a request, a comment
 //! `# 201 and Idempotent-Replayed: true, {"status": "PENDING", …}` is the expectation: the status,
-//! the replay header if named, and fields of the body, where `"…"` is any text and a final `…` more.
+//! the replay header if named, and fields of the body, where `"…"` is any text and a final `…` is more.
 
 use crate::support::eventually;
 use crate::support::installation::Installation;
@@ -37,7 +37,7 @@ fn promises(code: &str) -> Vec<Answer> {
 fn promise(comment: &str) -> Option<Answer> {
     let status = comment.get(..3)?.parse().ok()?;
     let (said, body) = comment.split_at(comment.find('{').unwrap_or_else(|| panic!("no body in {comment}")));
-    let body = serde_json::from_str(&body.replace(", …}", "}"))
+    let body = serde_json::from_str(&body.replace(", …}", "}").replace(", …]", r#", "…"]"#))
         .unwrap_or_else(|error| panic!("{error} in what is promised: {body}"));
     Some(Answer { status, is_replay: said.contains("Idempotent-Replayed: true"), body })
 }
@@ -49,11 +49,27 @@ fn broken(promised: &Answer, seen: &Answer) -> Option<String> {
     }
     let fields = promised.body.as_object().expect("an object is promised");
     assert!(!fields.is_empty(), "nothing is promised");
-    let differs = fields.iter().find(|(name, wanted)| {
-        let found = &seen.body[name.as_str()];
-        if **wanted == "…" { found.as_str().is_none_or(str::is_empty) } else { found != *wanted }
-    });
+    let differs = fields.iter().find(|(name, wanted)| !fits(wanted, &seen.body[name.as_str()]));
     differs.map(|(name, wanted)| format!("{name} should be {wanted} in {}", seen.body))
+}
+
+/// An object may have more fields than promised; an array only where its last element is `"…"`.
+fn fits(promised: &Value, seen: &Value) -> bool {
+    match (promised, seen) {
+        (Value::String(any), Value::String(text)) if any == "…" => !text.is_empty(),
+        (Value::Object(promised), Value::Object(seen)) => {
+            promised.iter().all(|(name, wanted)| seen.get(name).is_some_and(|found| fits(wanted, found)))
+        }
+        (Value::Array(promised), Value::Array(seen)) => {
+            let (wanted, is_open) = match promised.split_last() {
+                Some((last, before)) if last == "…" => (before, true),
+                _ => (promised.as_slice(), false),
+            };
+            (if is_open { seen.len() >= wanted.len() } else { seen.len() == wanted.len() })
+                && wanted.iter().zip(seen).all(|(wanted, found)| fits(wanted, found))
+        }
+        _ => promised == seen,
+    }
 }
 
 /// Runs code as a reader's shell would, with curl telling its status on standard error.
@@ -88,19 +104,20 @@ fn answers(output: &Output) -> Vec<Answer> {
 }
 
 #[tokio::test]
-async fn the_five_curls_answer_what_the_readme_says() {
+async fn the_curls_answer_what_the_readme_says() {
     let mut site = Installation::new(&[]).await;
     site.start("api", "api-1", &[]).await;
     let code = block(README, "api");
     let promised = promises(code);
-    assert_eq!(promised.len(), 5, "five curls");
+    assert_eq!(promised.len(), 7, "seven curls");
     let output = bash(code, &[("PUNCTUAL_URL", site.url("api-1")), ("PUNCTUAL_API_KEY", &site.api_key)]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let seen = answers(&output);
     assert_eq!(seen.len(), promised.len(), "{seen:#?}");
     for (promised, seen) in promised.iter().zip(&seen) {
         assert_eq!(broken(promised, seen), None);
-        assert_eq!(seen.body["paymentId"], site_id(&output), "one payment in all of them");
+        let id = seen.body.get("paymentId").unwrap_or(&seen.body["data"][0]["paymentId"]);
+        assert_eq!(*id, site_id(&output), "one payment in all of them");
     }
 }
 
@@ -119,6 +136,17 @@ fn an_answer_that_is_not_as_promised_is_seen() {
     assert!(broken(&promised, &seen(201, true, serde_json::json!({"id": "", "amount": 1250}))).is_some());
     assert!(broken(&promised, &seen(201, true, serde_json::json!({"id": "x", "amount": 1}))).is_some());
     assert!(promise("Do not pay.").is_none());
+    let promised = promise(r#"200, {"none": [], "one": [{"n": 1}], "more": [{"n": 1}, …]}"#).unwrap();
+    let seen = |none: &str, one: &str, more: &str| {
+        let body = format!(r#"{{"none": {none}, "one": {one}, "more": {more}}}"#);
+        broken(&promised, &Answer { status: 200, is_replay: false, body: body.parse().unwrap() })
+    };
+    let (one, two) = (r#"[{"n": 1, "m": 2}]"#, r#"[{"n": 1}, {"n": 2}]"#);
+    assert_eq!(seen("[]", one, two), None);
+    assert_eq!(seen("[]", one, one), None);
+    assert!(seen(one, one, two).is_some());
+    assert!(seen("[]", two, two).is_some());
+    assert!(seen("[]", one, "[]").is_some());
 }
 
 /// An instant with at least this much of its minute before it, so that "the next minute" stays the

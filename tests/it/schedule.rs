@@ -1,5 +1,6 @@
 //! The schedule on real Postgres: every verb, its races, its rights, its plans.
 
+mod backlog;
 mod claims;
 mod create;
 mod guards;

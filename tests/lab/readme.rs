@@ -108,3 +108,37 @@ fn every_setting_and_command_that_the_text_names_exists() {
         assert!(!is_setting || known.contains(name), "the README names `{name}`, which is no setting");
     }
 }
+
+/// The numbers of `R1`, `R17` and their like that stand alone in a text.
+fn rules_cited(text: &str) -> BTreeSet<u32> {
+    text.split(|c: char| !c.is_alphanumeric() && c != '_')
+        .filter_map(|word| word.strip_prefix('R')?.parse().ok())
+        .collect()
+}
+
+#[test]
+fn every_rule_that_the_code_cites_is_in_the_table_of_rules() {
+    let text = readme();
+    let (_, section) = text.split_once("\n## The rules\n").expect("the section");
+    let (section, _) = section.split_once("\n## ").expect("a section after it");
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| R"));
+    let listed: BTreeSet<u32> = rows.filter_map(|row| row.split(' ').next()?.parse().ok()).collect();
+    assert_eq!(listed, (1..=18).collect());
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut cited = 0;
+    for folder in ["src", "migrations"] {
+        for entry in walkdir::WalkDir::new(root.join(folder)) {
+            let entry = entry.expect("the repository can be read");
+            let Ok(text) = std::fs::read_to_string(entry.path()) else { continue };
+            let rules = rules_cited(&text);
+            cited += rules.len();
+            assert!(rules.is_subset(&listed), "{} cites {rules:?}", entry.path().display());
+        }
+    }
+    assert!(cited > 50, "{cited} citations were found");
+}
+
+#[test]
+fn a_citation_is_a_word_of_its_own() {
+    assert_eq!(rules_cited("rules R1, R14; (R17) not R2D2, XR3, R_4 or R"), BTreeSet::from([1, 14, 17]));
+}

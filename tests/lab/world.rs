@@ -127,7 +127,7 @@ pub struct World {
 pub enum Broken {
     /// Every rule holds.
     Nothing,
-    /// An expired lease goes back to PENDING (against DESIGN §3).
+    /// An expired lease goes back to PENDING (which no legal move does).
     LeaseToPending,
     /// A cancel is granted while the outcome is unknown.
     CancelFromUnknown,

@@ -163,3 +163,27 @@ async fn history_is_only_appended_to_even_by_its_owner() {
     assert!(refused.contains("legal_moves_only"), "{refused}");
     sql.close().await.expect("goodbye");
 }
+
+/// A transaction that took its number early and moved the payment late must not publish before the
+/// move that it waited for.
+#[tokio::test]
+async fn a_later_move_never_carries_an_older_transaction_number() {
+    use punctual::schedule::statements::Statement;
+    let world = World::new().await;
+    let mut sql = world.sql().await;
+    let mut early = sqlx::Acquire::begin(&mut sql).await.expect("a transaction");
+    sqlx::query("SELECT pg_current_xact_id()").execute(&mut *early).await.expect("a number");
+    let new = world.payment("k1", world.now().await + TimeDelta::minutes(1));
+    world.create(&new).await;
+    let cancel = Statement::named("cancel").expect("listed").text;
+    let cancelled = sqlx::query(sqlx::AssertSqlSafe(cancel))
+        .bind(new.id.due_day())
+        .bind(new.id.as_uuid())
+        .bind(super::world::ACTOR.0)
+        .fetch_optional(&mut *early)
+        .await;
+    assert!(cancelled.expect("an answer").is_some());
+    early.commit().await.expect("committed");
+    let ordered = "SELECT (SELECT xid FROM payment_history WHERE seq = 2) >= (SELECT xid FROM payment_history WHERE seq = 1)";
+    assert!(world.one::<bool>(ordered).await);
+}

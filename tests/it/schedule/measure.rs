@@ -2,9 +2,9 @@
 //! `--ignored --nocapture`, on a cluster with fsync on.
 
 use super::world::{World, completed, fresh, new_payment, settings, terms};
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use punctual::domain::notice::Notice;
-use punctual::schedule::{Access, ClaimAnswer, CreateAnswer, Schedule, connect};
+use punctual::schedule::{Access, ClaimAnswer, CreateAnswer, Postgres, Schedule, connect};
 use std::time::{Duration, Instant};
 
 fn median(mut times: Vec<Duration>) -> Duration {
@@ -38,25 +38,7 @@ async fn batches_of_200_with_a_year_of_partitions() {
         notices.push(super::world::notice(&view.payment));
     }
     println!("create, one at a time: median {:?}", median(single));
-    let start = Instant::now();
-    let tasks = (0..6).map(|lane| {
-        let api = api.clone();
-        tokio::spawn(async move {
-            let mut made = Vec::new();
-            for n in 0..500 {
-                let new = new_payment(&secret, &format!("c{lane}-{n}"), due_at);
-                let CreateAnswer::Created(view) = api.create(&new).await.expect("created") else {
-                    panic!("created")
-                };
-                made.push(super::world::notice(&view.payment));
-            }
-            made
-        })
-    });
-    for made in futures_util::future::join_all(tasks).await {
-        notices.extend(made.expect("no panic"));
-    }
-    println!("create, six at a time: {} in {:?}", 3_000, start.elapsed());
+    notices.extend(six_at_a_time(&api, due_at).await);
 
     let (mut claims, mut settles) = (Vec::new(), Vec::new());
     for batch in notices.chunks_exact(BATCH) {
@@ -87,4 +69,29 @@ async fn batches_of_200_with_a_year_of_partitions() {
     let start = Instant::now();
     worker.reap(Duration::from_secs(5), 500).await.expect("an answer");
     println!("reap that finds nothing: {:?}", start.elapsed());
+}
+
+async fn six_at_a_time(api: &Postgres, due_at: DateTime<Utc>) -> Vec<Notice> {
+    let secret = *api.installation_secret();
+    let mut notices = Vec::new();
+    let start = Instant::now();
+    let tasks = (0..6).map(|lane| {
+        let api = api.clone();
+        tokio::spawn(async move {
+            let mut made = Vec::new();
+            for n in 0..500 {
+                let new = new_payment(&secret, &format!("c{lane}-{n}"), due_at);
+                let CreateAnswer::Created(view) = api.create(&new).await.expect("created") else {
+                    panic!("created")
+                };
+                made.push(super::world::notice(&view.payment));
+            }
+            made
+        })
+    });
+    for made in futures_util::future::join_all(tasks).await {
+        notices.extend(made.expect("no panic"));
+    }
+    println!("create, six at a time: {} in {:?}", 3_000, start.elapsed());
+    notices
 }

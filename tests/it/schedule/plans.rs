@@ -65,6 +65,18 @@ const STATEMENTS: &[Hot] = &[
         days: &[-1, 0],
     },
     Hot {
+        name: "oldest_due",
+        arguments: "DAY - 1, DAY",
+        index: "payments_TODAY_gateway_next_attempt_at_idx",
+        days: &[-1, 0],
+    },
+    Hot {
+        name: "extent",
+        arguments: "SHARDS, 100::bigint",
+        index: "due_notices_TODAY_shard_not_before_notice_id_idx",
+        days: &[-2, -1, 0],
+    },
+    Hot {
         name: "reap_candidates",
         arguments: "DAY - 1, DAY, interval '5 s', 200::bigint",
         index: "payments_TODAY_lease_until_idx",

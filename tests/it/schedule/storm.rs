@@ -37,7 +37,7 @@ async fn work(worker: Postgres, mut notices: Vec<Notice>, number: usize) {
         let length = notices.len();
         // Each worker presents the rows in another order.
         notices.rotate_left((number * 7 + round) % length);
-        if number % 2 == 0 {
+        if number.is_multiple_of(2) {
             notices.reverse();
         }
         let mut claimed: Vec<Claimed> = Vec::new();

@@ -1,0 +1,28 @@
+//! `GET /v1/scheduled-payments/{id}/history`: everything that ever happened to a payment.
+//!
+//! Each row with its hash and the hash before it, as stored; nothing is verified here. Workers and
+//! operators are named; the actor itself is shown as `client`.
+
+use super::actor::Scope;
+use super::problem::{Code, Problem};
+use super::read::{IdInPath, payment_id, unless_known};
+use super::{Intake, headers, limits, wire};
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::Response;
+use axum::http::header::HeaderMap;
+
+pub(super) async fn get(
+    State(intake): State<Intake>,
+    path: IdInPath,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
+    let actor = intake.authorise(&headers, Scope::Read).await?;
+    headers::accepts_json(&headers)?;
+    let id = payment_id(path)?;
+    let found = intake.schedule.history(actor.id, id).await.map_err(limits::trouble)?;
+    let entries = found.ok_or_else(|| Problem::new(Code::PaymentNotFound))?;
+    // Rows are only ever added, so the number of the newest names the whole.
+    let version = entries.last().map_or(0, |newest| newest.row.seq);
+    Ok(unless_known(&headers, &format!("W/\"{version}\""), || wire::history(id, &entries)))
+}

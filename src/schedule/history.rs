@@ -1,0 +1,123 @@
+//! The history of one payment of one actor: every row, oldest first, as it was written.
+//!
+//! **Promises.** All rows up to the version that the payment had when it was asked, in order.
+//! Verifies nothing: the rows are handed on with their stored hashes.
+//!
+//! **Why two looks.** History is partitioned by the time of writing, and a year may lie between a
+//! payment's creation and its charge. Nearly always its rows lie on the day of its creation and
+//! between its due day and its last move, so those days are asked first; the number of the newest
+//! row tells whether something was written elsewhere (a remark, a late answer that was fenced off),
+//! and only then is the whole time looked through.
+
+use super::failure::before_commit;
+use super::port::ScheduleError;
+use super::{row, statements};
+use crate::domain::history::{FIRST_PREV, HistoryRow};
+use crate::domain::ids::{ActorId, Epoch, Fence, PaymentId};
+use chrono::{DateTime, Days, NaiveTime, Utc};
+use sqlx::postgres::PgRow;
+use sqlx::{Error, PgConnection, PgPool, Row};
+
+/// One row of a payment's history with its place in the chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HistoryEntry {
+    /// What was written.
+    pub row: HistoryRow,
+    /// The hash of the row before it; [`FIRST_PREV`] for the first.
+    pub prev: [u8; 32],
+    /// Its own hash, as stored.
+    pub hash: [u8; 32],
+}
+
+pub(super) async fn history(
+    pool: PgPool,
+    actor: ActorId,
+    id: PaymentId,
+) -> Result<Option<Vec<HistoryEntry>>, ScheduleError> {
+    let mut connection = pool.acquire().await.map_err(before_commit)?;
+    entries(&mut connection, actor, id).await.map_err(before_commit)
+}
+
+async fn entries(
+    connection: &mut PgConnection,
+    actor: ActorId,
+    id: PaymentId,
+) -> Result<Option<Vec<HistoryEntry>>, Error> {
+    let bounds = sqlx::query(statements::HISTORY_BOUNDS)
+        .bind(id.due_day())
+        .bind(id.as_uuid())
+        .bind(actor.0)
+        .fetch_optional(&mut *connection)
+        .await?;
+    let Some(bounds) = bounds else { return Ok(None) };
+    let created_at: DateTime<Utc> = bounds.try_get("created_at")?;
+    let due_at: DateTime<Utc> = bounds.try_get("due_at")?;
+    let last_moved_at: DateTime<Utc> = bounds.try_get("last_moved_at")?;
+    let now: DateTime<Utc> = bounds.try_get("now")?;
+    let newest: i32 = bounds.try_get("history_seq")?;
+
+    let likely = [
+        (day(created_at), day_after(created_at)),
+        (day(due_at.min(last_moved_at)), day_after(last_moved_at)),
+    ];
+    let mut found = between(connection, id, likely).await?;
+    // Rows newer than the version asked for may have come meanwhile; they stand for no missing one.
+    let up_to_newest = found.iter().filter(|entry| entry.row.seq <= newest).count();
+    if i32::try_from(up_to_newest).is_ok_and(|count| count < newest) {
+        let whole = (day(created_at), day_after(now.max(last_moved_at)));
+        found = between(connection, id, [whole, whole]).await?;
+    }
+    Ok(Some(found))
+}
+
+/// 00:00 UTC of this instant's day.
+fn day(at: DateTime<Utc>) -> DateTime<Utc> {
+    at.date_naive().and_time(NaiveTime::MIN).and_utc()
+}
+
+/// 00:00 UTC of the day after, where the calendar has one.
+fn day_after(at: DateTime<Utc>) -> DateTime<Utc> {
+    day(at).checked_add_days(Days::new(1)).unwrap_or(at)
+}
+
+async fn between(
+    connection: &mut PgConnection,
+    id: PaymentId,
+    spans: [(DateTime<Utc>, DateTime<Utc>); 2],
+) -> Result<Vec<HistoryEntry>, Error> {
+    let [one, other] = spans;
+    let rows = sqlx::query(statements::HISTORY)
+        .bind(id.as_uuid())
+        .bind(one.0)
+        .bind(one.1)
+        .bind(other.0)
+        .bind(other.1)
+        .fetch_all(connection)
+        .await?;
+    let mut prev = FIRST_PREV;
+    let mut entries = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let hash = row::history_hash(row)?;
+        entries.push(HistoryEntry { row: history_row(row, id)?, prev, hash });
+        prev = hash;
+    }
+    Ok(entries)
+}
+
+fn history_row(row: &PgRow, payment: PaymentId) -> Result<HistoryRow, Error> {
+    let was: String = row.try_get("was")?;
+    Ok(HistoryRow {
+        payment,
+        seq: row.try_get("seq")?,
+        // The text form of "did not exist".
+        from: if was == "-" { None } else { Some(row::status(row, "was")?) },
+        to: row::status(row, "became")?,
+        event: row::event(row, "cause")?,
+        by: row.try_get("done_by")?,
+        fence: Fence(row.try_get("fence")?),
+        attempt: row.try_get("attempt")?,
+        epoch: Epoch(row.try_get("epoch")?),
+        at: row.try_get("at")?,
+        detail: row.try_get("detail")?,
+    })
+}

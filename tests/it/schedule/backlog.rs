@@ -1,0 +1,29 @@
+//! What the keeper's gauges are read from.
+
+use super::world::World;
+use chrono::TimeDelta;
+use punctual::domain::ids::GatewayName;
+use std::time::Duration;
+
+#[tokio::test]
+async fn the_backlog_is_what_is_due_and_unpublished_and_how_far_the_days_reach() {
+    let world = World::new().await;
+    let sandbox = GatewayName("sandbox".into());
+    world.worker.register_gateway(&sandbox, "sandbox-1").await.expect("registered");
+    let empty = world.worker.backlog(10_000).await.expect("an answer");
+    assert_eq!(empty.oldest_due, [(sandbox, Duration::ZERO)]);
+    assert_eq!((empty.unpublished_due, empty.days_ahead), (0, 10));
+
+    let now = world.now().await;
+    for (key, seconds) in [("k1", -90), ("k2", -30), ("k3", 600)] {
+        world.create(&world.payment(key, now + TimeDelta::seconds(seconds))).await;
+    }
+    let backlog = world.worker.backlog(10_000).await.expect("an answer");
+    let (_, oldest) = backlog.oldest_due[0];
+    assert!(oldest >= Duration::from_secs(90) && oldest < Duration::from_secs(150), "{oldest:?}");
+    assert_eq!(backlog.unpublished_due, 2, "the third is not due");
+    // A day that began less than 90 s ago has the oldest row in the day before.
+    assert!((0..=1).contains(&backlog.oldest_open_day_age), "{backlog:?}");
+    let few = world.worker.backlog(0).await.expect("an answer");
+    assert!(few.unpublished_due <= 48, "one a shard at most");
+}
