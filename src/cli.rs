@@ -73,9 +73,11 @@ pub enum Role {
     Worker,
     /// Reap expired leases, fail missed deadlines, make partitions ahead.
     Keeper,
+    /// Publish the history of every payment as events.
+    Publisher,
     /// Simulate a gateway with its own durable ledger.
     Sandbox,
-    /// Run api, relay, worker and keeper in one process.
+    /// Run api, relay, worker, keeper and publisher in one process.
     All,
 }
 
@@ -255,6 +257,7 @@ async fn run_role(role: Role, config: Config) -> Result<(), Ended> {
         Role::Relay => roles::relay(process).await,
         Role::Worker => roles::worker(process).await,
         Role::Keeper => roles::keeper(process).await,
+        Role::Publisher => roles::publisher(process).await,
         Role::Sandbox => roles::sandbox(process).await,
         Role::All => roles::all(process).await,
     }
@@ -266,7 +269,7 @@ impl Role {
     pub fn needs(self) -> &'static [&'static str] {
         match self {
             Self::Api | Self::Keeper => &["database.url"],
-            Self::Relay => &["database.url", "kafka.bootstrap_servers"],
+            Self::Relay | Self::Publisher => &["database.url", "kafka.bootstrap_servers"],
             Self::Worker | Self::All => &["database.url", "kafka.bootstrap_servers", "gateway.url"],
             Self::Sandbox => &[],
         }
@@ -318,7 +321,9 @@ mod tests {
     #[test]
     fn everything_a_role_needs_is_a_setting_without_a_default() {
         let empty = Config::default();
-        for role in [Role::Api, Role::Relay, Role::Worker, Role::Keeper, Role::Sandbox, Role::All] {
+        let roles =
+            [Role::Api, Role::Relay, Role::Worker, Role::Keeper, Role::Publisher, Role::Sandbox, Role::All];
+        for role in roles {
             for name in role.needs() {
                 assert!(config::Setting::named(name).is_some(), "{name}");
                 assert!(empty.require(&[*name]).is_err(), "{name} has a default");

@@ -36,6 +36,7 @@
 //!    comes back completes the record's offset ([`bucket::Offsets::complete`]), and nothing else does.
 //! 9. [`keeper`] watches: an expired lease becomes UNKNOWN and is asked about, a missed deadline
 //!    FAILED, partitions are made ahead.
+//! 10. [`publisher`] turns each history row into an event of `payments.events`, in order per payment.
 //!
 //! Who may use whom is a table in `tests/lab/tidy/imports.rs`. Two edges may surprise: [`bucket`] and
 //! [`gateway`] use [`schedule`], because offsets and charges take its proofs by value.
@@ -191,6 +192,7 @@ pub mod worker;
 pub mod gateway;
 pub mod outcome;
 pub mod keeper;
+pub mod publisher;
 
 pub mod sandbox;
 pub mod dev;

@@ -28,6 +28,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
+mod publisher;
+
+pub use publisher::publisher;
+
 /// One process: what all of its roles share.
 #[derive(Clone)]
 pub struct Process {
@@ -149,17 +153,7 @@ pub async fn api(process: Process) -> Result<(), Ended> {
 /// What ended it.
 pub async fn relay(process: Process) -> Result<(), Ended> {
     let kafka = &process.config.kafka;
-    match topics::check(kafka, topics::Depth::NamesAndPartitions).await {
-        Ok(topics::Ready::All) => {}
-        Ok(topics::Ready::Missing(missing)) => {
-            let missing = missing.join(", ");
-            return Err(usage(format!("topics are missing; run `punctual topics apply`: {missing}")));
-        }
-        Err(error @ topics::TopicsError::Unreachable(_)) => {
-            tracing::warn!(%error, "the relay starts without Kafka and keeps trying");
-        }
-        Err(error) => return Err(usage(error)),
-    }
+    require_topics(kafka).await?;
     let Some(schedule) = process.connect(Access::Worker).await? else { return Ok(()) };
     process.serve_health(process.postgres_is_ready(&schedule)).await?;
     let settings = &process.config.relay;
@@ -185,13 +179,29 @@ pub async fn relay(process: Process) -> Result<(), Ended> {
     ended.map_err(failed)
 }
 
+/// For roles that only write: topics must be there; Kafka itself may be away.
+async fn require_topics(kafka: &config::Kafka) -> Result<(), Ended> {
+    match topics::check(kafka, topics::Depth::NamesAndPartitions).await {
+        Ok(topics::Ready::All) => Ok(()),
+        Ok(topics::Ready::Missing(missing)) => {
+            let missing = missing.join(", ");
+            Err(usage(format!("topics are missing; run `punctual topics apply`: {missing}")))
+        }
+        Err(error @ topics::TopicsError::Unreachable(_)) => {
+            tracing::warn!(%error, "starting without Kafka; it is tried again and again");
+            Ok(())
+        }
+        Err(error) => Err(usage(error)),
+    }
+}
+
 /// Due payments to the gateway, until shutdown.
 ///
 /// # Errors
 /// What ended it; a worker that found itself frozen ends with a failure, so that it is started anew.
 pub async fn worker(process: Process) -> Result<(), Ended> {
     let gateway = Arc::new(gateway::connect(&process.config.gateway, process.clock.clone()).map_err(usage)?);
-    refuse_wrong_topics(&process.config.kafka).await?;
+    refuse_wrong_topics(&process.config.kafka, &process.clock).await?;
     let Some(schedule) = process.connect(Access::Worker).await? else { return Ok(()) };
     register(&schedule, gateway.profile()).await?;
     let slot = process.name(&process.config.worker.slot);
@@ -225,13 +235,26 @@ pub async fn worker(process: Process) -> Result<(), Ended> {
     }
 }
 
+/// A worker that starts while Kafka is silent waits no longer for it: its due payments wait for the
+/// worker, and topics are checked again before it joins.
+const KAFKA_ANSWERS_WITHIN: Duration = Duration::from_secs(3);
+
 /// Topics of a wrong shape end the start; missing topics or no Kafka do not, since the late scan works.
-async fn refuse_wrong_topics(kafka: &config::Kafka) -> Result<(), Ended> {
-    match topics::check(kafka, topics::Depth::NamesAndPartitions).await {
+async fn refuse_wrong_topics(kafka: &config::Kafka, clock: &SharedClock) -> Result<(), Ended> {
+    let checked = tokio::select! {
+        biased;
+        checked = topics::check(kafka, topics::Depth::NamesAndPartitions) => checked,
+        () = clock.sleep(KAFKA_ANSWERS_WITHIN) => {
+            tracing::warn!("Kafka does not answer: direct mode");
+            return Ok(());
+        }
+    };
+    match checked {
         Ok(topics::Ready::All) => Ok(()),
         Ok(topics::Ready::Missing(missing)) => {
             tracing::warn!(
                 missing = missing.len(),
+                first = missing.first(),
                 "topics are missing: direct mode; run `punctual topics apply`"
             );
             Ok(())
@@ -355,7 +378,7 @@ pub async fn sandbox(process: Process) -> Result<(), Ended> {
     bound.run(async move { shutdown.wait().await }).await.map_err(failed)
 }
 
-/// api, relay, worker and keeper in one process, until shutdown or until the first of them ends.
+/// api, relay, worker, keeper and publisher in one process, until shutdown or until the first of them ends.
 ///
 /// # Errors
 /// What ended the first that ended.
@@ -373,6 +396,7 @@ pub async fn all(process: Process) -> Result<(), Ended> {
     roles.spawn(api(parts.clone()));
     roles.spawn(relay(quiet.clone()));
     roles.spawn(worker(quiet.clone()));
+    roles.spawn(publisher(quiet.clone()));
     roles.spawn(keeper(quiet));
     let first = tokio::select! {
         biased;

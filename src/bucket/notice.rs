@@ -7,7 +7,8 @@
 //!
 //! **Promise.** What [`value_of`] writes, [`decode`] reads to the microsecond. What is not exactly
 //! that is a [`BadNotice`] with a reason: it is kept for people and its partition goes on. Headers
-//! other than `mac` are for people and tools; nothing is decided by them.
+//! other than `mac` are for people and tools; nothing is decided by them. Whether a seal is ours is
+//! not judged here, where no secret is known, but by who takes the record in.
 
 use crate::domain::bucket::{Channel, label};
 use crate::domain::ids::{GatewayName, PaymentId};
@@ -20,6 +21,8 @@ use serde::{Deserialize, Serialize};
 const VERSION: u32 = 1;
 /// More of an unreadable record is not kept.
 const KEPT_BYTES: usize = 4_096;
+/// More of what is wrong with it is not told.
+const TOLD_CHARS: usize = 300;
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -38,7 +41,7 @@ struct Wire {
 pub struct Read {
     /// What it says.
     pub notice: Notice,
-    /// Its authentication code as it came, to be checked where a notice would prove lost commits.
+    /// Its authentication code as it came, to be checked by whoever takes the record in.
     pub mac: Option<String>,
     /// The trace of the request that made it, W3C form.
     pub traceparent: Option<String>,
@@ -91,6 +94,21 @@ pub enum BadNoticeReason {
     /// A count of claims.
     #[error("attempt is negative")]
     NegativeAttempt,
+    /// Well formed, but its `mac` is absent or not made under this installation's secret (rule R17).
+    #[error("its seal is not this installation's")]
+    NotOurs,
+}
+
+impl Read {
+    /// The same record as one that this installation did not write.
+    #[must_use]
+    pub fn disowned(&self) -> BadNotice {
+        BadNotice {
+            reason: BadNoticeReason::NotOurs,
+            key: Some(self.notice.payment.to_string().into_bytes()),
+            value: Some(value_of(&self.notice)),
+        }
+    }
 }
 
 /// Everything that goes to Kafka with one notice.
@@ -167,12 +185,12 @@ fn read(key: Option<&[u8]>, value: Option<&[u8]>) -> Result<Notice, BadNoticeRea
     let value = value.ok_or(BadNoticeReason::NoValue)?;
     // The version first, so that a later build's record is named as such and not as garbage.
     let versioned: Versioned =
-        serde_json::from_slice(value).map_err(|error| BadNoticeReason::NotANotice(error.to_string()))?;
+        serde_json::from_slice(value).map_err(|error| BadNoticeReason::NotANotice(told(&error)))?;
     if versioned.v != VERSION {
         return Err(BadNoticeReason::UnknownVersion(versioned.v));
     }
     let wire: Wire =
-        serde_json::from_slice(value).map_err(|error| BadNoticeReason::NotVersionOne(error.to_string()))?;
+        serde_json::from_slice(value).map_err(|error| BadNoticeReason::NotVersionOne(told(&error)))?;
     if key != Some(wire.payment_id.to_string().as_bytes()) {
         return Err(BadNoticeReason::KeyDiffers);
     }
@@ -192,6 +210,17 @@ fn read(key: Option<&[u8]>, value: Option<&[u8]>) -> Result<Notice, BadNoticeRea
     }
     let Wire { payment_id: payment, gateway, lane, attempt, .. } = wire;
     Ok(Notice { payment, gateway, lane, due_at, not_before, attempt })
+}
+
+/// The reader's words quote the record: as long as it likes, and with a NUL, which Postgres keeps in no
+/// text. A reason that cannot be kept would hold up its partition for ever.
+fn told(error: &serde_json::Error) -> String {
+    let words = error.to_string();
+    words
+        .chars()
+        .take(TOLD_CHARS)
+        .map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c })
+        .collect()
 }
 
 /// Postgres keeps microseconds, and so does the text.
@@ -299,6 +328,17 @@ mod tests {
     fn of_an_endless_record_only_its_beginning_is_kept() {
         let bad = decode(None, Some(&[b'x'; 60_000]), no_headers).unwrap_err();
         assert_eq!(bad.value.map(|value| value.len()), Some(KEPT_BYTES));
+    }
+
+    #[test]
+    fn a_reason_that_quotes_the_record_can_be_kept_as_text() {
+        let long = format!("{{\"v\": 1, \"\\u0000{}\": 1}}", "x".repeat(5_000));
+        let BadNoticeReason::NotVersionOne(told) =
+            decode(None, Some(long.as_bytes()), no_headers).unwrap_err().reason
+        else {
+            panic!("not of version 1")
+        };
+        assert!(!told.contains('\0') && told.chars().count() <= TOLD_CHARS, "{told}");
     }
 
     #[test]

@@ -57,6 +57,7 @@ impl Everything {
         everything.roles.spawn(roles::api(process.clone()));
         everything.roles.spawn(roles::relay(process.clone()));
         everything.roles.spawn(roles::keeper(process.clone()));
+        everything.roles.spawn(roles::publisher(process.clone()));
         for number in 1..=args.workers {
             let mut config = config.clone();
             config.worker.slot = format!("dev-{number}");

@@ -5,6 +5,7 @@ pub mod bucket;
 pub mod currencies;
 pub mod decision;
 pub mod effect;
+pub mod event_type;
 pub mod facts;
 pub mod guard;
 #[doc(hidden)]

@@ -290,4 +290,16 @@ mod tests {
         let texts: BTreeSet<String> = queries.iter().map(|query| canonical(query)).collect();
         assert_eq!(texts.len(), queries.len(), "{texts:?}");
     }
+
+    proptest::proptest! {
+        #[test]
+        fn whatever_a_query_says_it_is_read_or_refused_as_400(
+            name in "status|dueFrom|createdTo|externalId|limit|cursor|[a-z]{1,9}",
+            value in "[0-9A-Z:.,%+=&?T_-]{0,40}",
+        ) {
+            if let Err(problem) = read(&format!("{name}={value}")) {
+                proptest::prop_assert_eq!(problem.code.http(), 400);
+            }
+        }
+    }
 }

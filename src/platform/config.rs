@@ -158,6 +158,13 @@ settings! {
         partitions_every: Duration = secs(600), "How often partitions are made ahead and the oldest open day is moved.";
         backlog_every: Duration = secs(15), "How often the age of the oldest due row and the like are measured.";
     }
+    /// From the history to the topic of events.
+    publisher: Publisher {
+        name: String = String::new(), "Stable name of this instance; empty: host and process id.";
+        batch: u32 = 1_000, "Events read and published at once.";
+        poll: Duration = ms(500), "Pause after everything was published.";
+        lease: Duration = secs(10), "A publisher silent for so long loses the lead to another.";
+    }
     /// The generic HTTP gateway; the `sandbox` gateway is one of these.
     gateway: Gateway {
         name: String = "sandbox".into(), "Name that payments refer to; also the default gateway.";

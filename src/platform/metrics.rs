@@ -13,6 +13,7 @@ mod expose;
 pub use declare::{Counter, Gauge, Histogram, Kind, LabelSet, Metric, Values};
 pub use expose::{Exposition, NotInstalled, install, recorder, reference_markdown, register};
 
+use crate::domain::event_type::EventType;
 use crate::domain::reason::Reason;
 use crate::domain::state::{Cause, MOVES, Status};
 use Values::{Closed, Computed, Configured, Open};
@@ -40,6 +41,10 @@ fn causes() -> Vec<&'static str> {
     causes.sort_unstable();
     causes.dedup();
     causes
+}
+
+fn event_types() -> Vec<&'static str> {
+    EventType::ALL.iter().map(|event| event.as_str()).collect()
 }
 
 /// The series of [`PAYMENT_TRANSITIONS`] that legal moves can count.
@@ -153,6 +158,20 @@ metrics! {
     Gauge KEEPER_LAST_SUCCESS = "keeper_last_success_timestamp_seconds", Seconds,
         "When a task last did its work, in Unix seconds.",
         [task: Closed(&["reap", "partitions", "oldest_open_day", "backlog"])], &[];
+
+    // Publisher.
+    Gauge PUBLISHER_OLDEST_AGE = "publisher_oldest_age_seconds", Seconds,
+        "Age of the oldest history row that is not in the topic of events, as the leading publisher sees it.",
+        [], &[];
+    Gauge PUBLISHER_LEADS = "publisher_leads", Count, "1 on the publisher that leads; the others stand by.",
+        [], &[];
+    Counter EVENTS_PUBLISHED = "events_published_total", Count,
+        "Events acknowledged by Kafka and passed by the cursor.", [event: Computed(event_types)], &[];
+    Counter PUBLISHER_FENCED = "publisher_fenced_total", Count,
+        "Batches after which the cursor was not moved because another publisher leads; their events go out twice.",
+        [], &[];
+    Counter PUBLISHER_FAILURES = "publisher_failures_total", Count, "Passes that did not go through.",
+        [stage: Closed(&["read", "publish", "advance"])], &[];
 
     // The process.
     Gauge BUILD_INFO = "build_info", Count, "1, with the version as a label.", [version: Open], &[];

@@ -90,7 +90,7 @@ async fn keep_evidence(
         .bind(words::http_status(answer))
         .bind(words::took_ms(answer))
         .bind(words::note(answer))
-        .bind(words::detail(answer))
+        .bind(words::detail(answer, None))
         .bind(evidence == Evidence::AnswersOne)
         .bind(evidence == Evidence::Charged)
         .bind(shard(payment.id))

@@ -72,7 +72,7 @@ impl Columns {
         self.not_sent.push(matches!(answer.verdict, Verdict::NotSent { .. }));
         self.references.push(decision.gateway_ref.as_deref().map(|text| plain(text, REFERENCE_CHARS)));
         self.request_hashes.push(answer.request_hash.map(Vec::from));
-        self.details.push(words::detail(answer));
+        self.details.push(words::detail(answer, decision.reason));
         self.verdicts.push(answer.verdict.as_str());
         self.how.push(words::how(answer.how));
         self.codes.push(words::code(&answer.verdict));

@@ -25,3 +25,7 @@ pub(super) async fn drop_drained(pool: PgPool, back: u32) -> Result<u32, Schedul
 pub(super) async fn advance_oldest_open_day(pool: PgPool) -> Result<NaiveDate, ScheduleError> {
     sqlx::query_scalar(statements::ADVANCE_OLDEST_OPEN_DAY).fetch_one(&pool).await.map_err(at_commit)
 }
+
+pub(super) async fn is_attached(pool: PgPool, day: NaiveDate) -> Result<bool, ScheduleError> {
+    sqlx::query_scalar(statements::DAY_IS_ATTACHED).bind(day).fetch_one(&pool).await.map_err(before_commit)
+}

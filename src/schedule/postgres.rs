@@ -52,6 +52,7 @@ impl Postgres {
         Self { pool, secret: Arc::new(Hidden(secret)) }
     }
 
+    /// For verbs that live in files of their own.
     pub(super) fn pool(&self) -> &PgPool {
         &self.pool
     }
@@ -280,6 +281,14 @@ impl Postgres {
     /// Any; repeat it.
     pub async fn ensure_partitions(&self, back: u32, ahead: u32) -> Result<u32, ScheduleError> {
         whole(partitions::ensure(self.pool.clone(), back, ahead)).await
+    }
+
+    /// Whether the payments of this day are in the database; those of a detached day are not.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Defect`.
+    pub async fn is_attached(&self, day: NaiveDate) -> Result<bool, ScheduleError> {
+        whole(partitions::is_attached(self.pool.clone(), day)).await
     }
 
     /// Drops outbox partitions more than `back` days old in which every notice is published; answers

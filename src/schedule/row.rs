@@ -50,10 +50,15 @@ fn hash(row: &PgRow, column: &str) -> Result<Option<[u8; 32]>, Error> {
     bytes.map(|bytes| bytes.try_into().map_err(|bytes| unfit(column, &bytes))).transpose()
 }
 
-/// A whole row of `payments`.
-pub(super) fn payment(row: &PgRow) -> Result<Payment, Error> {
+/// Amount and currency of a payment.
+pub(super) fn money(row: &PgRow) -> Result<Money, Error> {
     let amount: i64 = row.try_get("amount_minor")?;
     let minor = Minor::new(amount).ok_or_else(|| unfit("amount_minor", &amount))?;
+    Ok(Money { minor, currency: parsed(row, "currency", Currency::from_code)? })
+}
+
+/// A whole row of `payments`.
+pub(super) fn payment(row: &PgRow) -> Result<Payment, Error> {
     let reason: Option<String> = row.try_get("status_reason")?;
     let reason = reason
         .map(|text| Reason::from_text(&text).ok_or_else(|| unfit("status_reason", &text)))
@@ -67,7 +72,7 @@ pub(super) fn payment(row: &PgRow) -> Result<Payment, Error> {
         execute_before: row.try_get("execute_before")?,
         next_attempt_at: row.try_get("next_attempt_at")?,
         gateway: GatewayName(row.try_get("gateway")?),
-        amount: Money { minor, currency: parsed(row, "currency", Currency::from_code)? },
+        amount: money(row)?,
         attempt: row.try_get("attempt")?,
         sends: row.try_get("sends")?,
         held_back: row.try_get("held_back")?,

@@ -1,6 +1,7 @@
 //! The stored words of verdicts: what attempts and history say, and what people search for.
 
 use super::proof::{Answer, How};
+use crate::domain::reason::Reason;
 use crate::domain::verdict::{Doubt, Verdict};
 
 /// Longest note kept, in characters; the gateway side promises the same.
@@ -47,8 +48,11 @@ pub(super) fn took_ms(answer: &Answer) -> Option<i32> {
 }
 
 /// What history tells of the answer: a JSON object; no secrets, no payee.
-pub(super) fn detail(answer: &Answer) -> String {
+pub(super) fn detail(answer: &Answer, reason: Option<Reason>) -> String {
     let mut detail = serde_json::json!({"verdict": answer.verdict.as_str(), "how": how(answer.how)});
+    if let Some(reason) = reason {
+        detail["reason"] = reason.as_str().into();
+    }
     if let Some(code) = code(&answer.verdict) {
         detail["code"] = code.into();
     }
@@ -103,7 +107,7 @@ mod tests {
     #[test]
     fn history_s_detail_is_one_json_object_with_the_reference_of_a_pending_charge() {
         let verdict = Verdict::PendingAtGateway { reference: Some("r\0 \"1\"".into()) };
-        let text = detail(&Answer::silent(verdict, How::Sent));
+        let text = detail(&Answer::silent(verdict, How::Sent), None);
         let read: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(read["reference"], "r\0 \"1\"");
         assert!(!text.contains('\0'));

@@ -3,7 +3,8 @@
 //! Read [`step`] first: it is the whole story of a batch, and says why a charge happens at most
 //! once. Around it: [`hold`] keeps notices until their instant; `run` is the loop that feeds steps
 //! and never waits; `claiming` and `returns` are the step's first and last act in detail; `brake`,
-//! `clock_guard` and `stuck` are the reasons to stop; `bus` is Kafka, joined or away.
+//! `clock_guard` and `stuck` are the reasons to stop; `bus` is Kafka, joined or away; `keep` is what
+//! comes from it and is no work.
 //!
 //! **Relies on** [`Schedule`](crate::schedule::Schedule) for every guarantee about rows and on
 //! [`Gateway`](crate::gateway::Gateway) for at most one money-moving request a claim. **If a worker
@@ -17,6 +18,7 @@ mod course;
 mod drain;
 mod gauges;
 pub mod hold;
+mod keep;
 #[cfg(any(test, feature = "faults"))]
 #[allow(missing_docs, clippy::unwrap_used)]
 pub mod lab;
@@ -39,6 +41,8 @@ mod run_tests;
 mod step_edge_tests;
 #[cfg(test)]
 mod step_tests;
+#[cfg(test)]
+mod tally_tests;
 
 pub use brake::{Brake, ClocksApart};
 pub use bus::Join;

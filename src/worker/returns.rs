@@ -21,13 +21,18 @@ const AFTER_FAILURE_MS: i64 = 500;
 const QUARANTINED_MS: i64 = 5_000;
 
 impl<S: Schedule> Step<S> {
-    /// Durably refused: nothing is left to do for this notice.
+    /// Durably refused: nothing is left to do for this notice. One that the database cannot explain
+    /// proves that commits were lost (rule R17; its seal was checked when it came in): the loop stops
+    /// all claiming first, and completes it then.
     pub(super) fn refused(&self, record: Record, proof: Refused) {
         self.progress.refused_one(proof.why());
         let payment = record.notice.payment;
         match proof.why() {
             RefusedBecause::NoSuchPayment | RefusedBecause::AheadOfRow => {
-                tracing::error!(%payment, why = ?proof.why(), "a notice from another ring, or lost commits");
+                tracing::error!(%payment, why = ?proof.why(), "a notice that the database cannot explain");
+                // A closed channel is the end of this process; see the module's head.
+                let _loop_gone = self.lost.send((record, proof)).is_err();
+                return;
             }
             RefusedBecause::Cancelled
             | RefusedBecause::Final(_)

@@ -26,7 +26,7 @@ use crate::domain::ids::GatewayName;
 use crate::domain::lease::Mono;
 use crate::platform::clock::SharedClock;
 use crate::platform::{config, metrics};
-use crate::schedule::Schedule;
+use crate::schedule::{Refused, Schedule};
 use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -119,6 +119,8 @@ pub struct Worker<S> {
     pub(super) clocks: Arc<Clocks>,
     pub(super) progress: Arc<Progress>,
     pub(super) again: UnboundedReceiver<(Record, DateTime<Utc>)>,
+    pub(super) lost: UnboundedReceiver<(Record, Refused)>,
+    pub(super) keeping: usize,
     pub(super) join: Join,
     pub(super) bus: Bus,
     pub(super) hold: Hold<Place>,
@@ -143,11 +145,12 @@ impl<S: Schedule> Worker<S> {
             self.dispatch();
             self.tick();
             let pause = self.pause();
-            let room = if self.hold.has_room() { Room::Yes } else { Room::No };
+            let room = if self.has_room() { Room::Yes } else { Room::No };
             tokio::select! {
                 biased;
                 () = &mut stop => return Ended::Stopped(self.drain().await),
                 Some((record, until)) = self.again.recv() => self.put_back(record, until),
+                Some((record, proof)) = self.lost.recv() => self.commits_were_lost(record, proof),
                 Some(done) = self.tasks.join_next(), if !self.tasks.is_empty() => {
                     if self.finished(done).is_err() {
                         return Ended::Defect(self.drain().await);
@@ -333,7 +336,7 @@ impl<S: Schedule> Worker<S> {
             FromBus::Record(taken) => {
                 self.taken(taken);
                 for _ in 1..TAKE_AT_ONCE {
-                    let Some(taken) = self.hold.has_room().then(|| self.bus.record_here()).flatten() else {
+                    let Some(taken) = self.has_room().then(|| self.bus.record_here()).flatten() else {
                         return;
                     };
                     self.taken(taken);
@@ -367,7 +370,7 @@ impl<S: Schedule> Worker<S> {
         let Bus::Joined(ring) = &self.bus else { return };
         metrics::NOTICES_TAKEN.add(1, []);
         let place = Place::new(taken.position, ring.offsets());
-        match taken.record {
+        match taken.record.and_then(|read| self.store.vouch(read)) {
             Ok(read) => {
                 if !self.lanes.contains_key(&read.notice.gateway) {
                     tracing::warn!(payment = %read.notice.payment, gateway = %read.notice.gateway, "a notice of a gateway that this worker does not serve");
@@ -375,17 +378,7 @@ impl<S: Schedule> Worker<S> {
                 let record = Held { notice: read.notice, position: Some(place) };
                 self.hold.put(record, self.clock.wall());
             }
-            Err(bad) => {
-                tracing::error!(at = ?taken.position, reason = %bad.reason, "a record that cannot be read");
-                metrics::NOTICES_BAD.add(1, []);
-                let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
-                self.tasks.spawn(async move {
-                    let proof =
-                        super::store::keep(store.as_ref(), clock.as_ref(), taken.position, &bad).await;
-                    place.complete(proof);
-                    Done::Kept
-                });
-            }
+            Err(bad) => self.keep_bad(taken.position, place, bad),
         }
     }
 
@@ -405,7 +398,8 @@ impl<S: Schedule> Worker<S> {
                 }
             }
             Ok(Done::Sampled(Some(sample))) => self.clocks.observe(sample, &self.brake),
-            Ok(Done::Sampled(None) | Done::Kept) => {}
+            Ok(Done::Kept) => self.keeping -= 1,
+            Ok(Done::Sampled(None)) => {}
             Ok(Done::Joined(joined)) => self.joined(*joined),
             Ok(Done::Left(left)) => tracing::info!(?left, "left the group"),
             Err(panicked) => {

@@ -5,13 +5,14 @@
 
 use super::lab::{Act, SeededDice, World, payment};
 use super::*;
-use crate::bucket::{BadNotice, Position};
+use crate::bucket::{BadNotice, Position, Read};
 use crate::domain::ids::{GatewayName, WorkerName};
+use crate::domain::notice::Notice;
 use crate::domain::retry::Ladders;
 use crate::domain::state::Status;
 use crate::platform::clock::{Clock, SharedClock};
 use crate::platform::config;
-use crate::schedule::{BadNoticeKept, Fault, Memory, ScheduleError, Verb};
+use crate::schedule::{BadNoticeKept, Fault, Memory, RefusedBecause, ScheduleError, Verb};
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::BoxFuture;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,6 +36,18 @@ impl Store for Told {
         _bad: &'a BadNotice,
     ) -> BoxFuture<'a, Result<BadNoticeKept, ScheduleError>> {
         Box::pin(async { Ok(self.memory.keep_bad_notice()) })
+    }
+
+    fn vouch(&self, read: Read) -> Result<Read, BadNotice> {
+        Ok(read)
+    }
+
+    fn commits_were_lost<'a>(
+        &'a self,
+        _notice: &'a Notice,
+        _why: RefusedBecause,
+    ) -> BoxFuture<'a, Result<(), ScheduleError>> {
+        Box::pin(async { Ok(()) })
     }
 }
 

@@ -50,6 +50,7 @@ impl<S: Schedule> Worker<S> {
     pub fn new(parts: Parts<S>) -> (Self, watch::Receiver<Condition>, Arc<Progress>) {
         let Parts { settings, ladders, name, schedule, store, gateways, clock, dice, join } = parts;
         let (again_in, again) = mpsc::unbounded_channel();
+        let (lost_in, lost) = mpsc::unbounded_channel();
         let (condition, told) = watch::channel(Condition::default());
         let brake = Arc::new(Brake::default());
         let clocks = Arc::new(Clocks::new(settings.clock_tolerance));
@@ -75,6 +76,7 @@ impl<S: Schedule> Worker<S> {
                 clocks: Arc::clone(&clocks),
                 progress: Arc::clone(&progress),
                 again: again_in.clone(),
+                lost: lost_in.clone(),
             };
             (profile.name, Lane::new(step))
         });
@@ -90,6 +92,8 @@ impl<S: Schedule> Worker<S> {
             clocks,
             progress: Arc::clone(&progress),
             again,
+            lost,
+            keeping: 0,
             join,
             bus: Bus::Away { try_at: Some(now) },
             tasks: JoinSet::new(),

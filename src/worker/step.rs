@@ -36,7 +36,9 @@ use crate::gateway::{FrozenRequest, Gateway};
 use crate::outcome::{self, AfterLookup, Plan};
 use crate::platform::clock::SharedClock;
 use crate::platform::dice::SharedDice;
-use crate::schedule::{Answer, Answered, ClaimAnswer, ClaimTerms, Claimed, How, Schedule, SettleFailed};
+use crate::schedule::{
+    Answer, Answered, ClaimAnswer, ClaimTerms, Claimed, How, Refused, Schedule, SettleFailed,
+};
 use chrono::{DateTime, Utc};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::sync::Arc;
@@ -70,6 +72,8 @@ pub struct Step<S> {
     /// Takes records to be presented again, with the instant from which. Unbounded, but never more
     /// than were given out.
     pub again: UnboundedSender<(Record, DateTime<Utc>)>,
+    /// Takes records that prove lost commits (rule R17); the other end completes them.
+    pub lost: UnboundedSender<(Record, Refused)>,
 }
 
 /// Claims of one late scan, not sent yet.

@@ -10,7 +10,7 @@ use crate::domain::state::Status;
 use crate::domain::verdict::{Doubt, NotSent, Verdict};
 use crate::gateway::Profile;
 use crate::platform::clock::Clock;
-use crate::schedule::{Fault, Verb};
+use crate::schedule::{Fault, RefusedBecause, Verb};
 use chrono::TimeDelta;
 
 #[test]
@@ -24,6 +24,12 @@ fn notices_of_nothing_of_another_gateway_and_of_the_past_are_refused_with_proof(
     let records = [nothing, elsewhere, good].map(|notice| world.record(notice));
     world.present(&hand, records.into());
     assert!(hand.returned().is_empty());
+    // What the database cannot explain waits until the loop has stopped all claiming (rule R17).
+    assert_eq!(world.open(), 1);
+    let (record, proof) = hand.lost.try_recv().unwrap();
+    assert_eq!((record.notice.payment, proof.why()), (unknown, RefusedBecause::NoSuchPayment));
+    assert!(hand.lost.try_recv().is_err(), "the others were explained");
+    record.position.unwrap().complete(proof);
     assert_eq!((world.open(), world.gateway.charges(id)), (0, 1));
     world.check();
 }

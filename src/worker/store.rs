@@ -1,17 +1,24 @@
 //! What the loop asks of the schedule beside the steps' verbs.
 //!
-//! **Promises.** An unreadable record is kept before its offset is complete, however often that must
-//! be tried: the watermark of its partition waits for it, the records behind it do not. If this dies
-//! here, the record is read again.
+//! **Promises.** An unreadable record, and one whose seal is not ours, is kept before its offset is
+//! complete, however often that must be tried: the watermark of its partition waits for it, the
+//! records behind it do not. A notice that proves lost commits (rule R17) stops every claim of every
+//! worker before its offset is complete. If this dies here, the record is read again.
+//!
+//! **Why every seal is checked where the record enters**, and not only that of a notice which proves
+//! something: afterwards nobody need ask whether a notice may be believed.
 
-use crate::bucket::{BadNotice, Names, Position};
+use crate::bucket::{BadNotice, Names, Position, Read};
+use crate::domain::intent::{Authenticity, check_notice};
+use crate::domain::notice::Notice;
 use crate::platform::clock::Clock;
-use crate::schedule::{BadNoticeKept, BadRecord, Postgres, ScheduleError};
+use crate::schedule::{BadNoticeKept, BadRecord, Postgres, RefusedBecause, ScheduleError};
 use chrono::{DateTime, Utc};
 use futures_util::future::BoxFuture;
 use std::time::Duration;
 
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Records in this state count against the room for others, so none may wait long after an outage.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// A database that tells its time and keeps what nobody can read.
 pub trait Store: Send + Sync + 'static {
@@ -24,6 +31,20 @@ pub trait Store: Send + Sync + 'static {
         at: Position,
         bad: &'a BadNotice,
     ) -> BoxFuture<'a, Result<BadNoticeKept, ScheduleError>>;
+
+    /// The record itself if this installation wrote it, or what is to be kept of it.
+    ///
+    /// # Errors
+    /// [`BadNotice`]: its seal is absent or another's.
+    fn vouch(&self, read: Read) -> Result<Read, BadNotice>;
+
+    /// Rule R17: an authentic notice was refused as one that the database cannot explain. Quarantines
+    /// the database unless the notice's day is detached; repeating it is harmless.
+    fn commits_were_lost<'a>(
+        &'a self,
+        notice: &'a Notice,
+        why: RefusedBecause,
+    ) -> BoxFuture<'a, Result<(), ScheduleError>>;
 }
 
 /// Keeps it, with pauses, until that is durable.
@@ -43,6 +64,21 @@ pub(super) async fn keep(
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
         }
+    }
+}
+
+/// Stops claiming everywhere, with pauses, until that is durable.
+pub(super) async fn stop_claiming(
+    store: &dyn Store,
+    clock: &dyn Clock,
+    notice: &Notice,
+    why: RefusedBecause,
+) {
+    let mut pause = Duration::from_millis(500);
+    while let Err(error) = store.commits_were_lost(notice, why).await {
+        tracing::error!(%error, payment = %notice.payment, "the database is not quarantined yet");
+        clock.sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
@@ -74,5 +110,31 @@ impl Store for PostgresStore {
             payload: bad.value.clone(),
         };
         Box::pin(self.schedule.keep_bad_notice(record))
+    }
+
+    fn vouch(&self, read: Read) -> Result<Read, BadNotice> {
+        let mac = read.mac.as_deref().unwrap_or_default();
+        match check_notice(self.schedule.installation_secret(), &read.notice, mac) {
+            Authenticity::Authentic => Ok(read),
+            Authenticity::Forged => Err(read.disowned()),
+        }
+    }
+
+    fn commits_were_lost<'a>(
+        &'a self,
+        notice: &'a Notice,
+        why: RefusedBecause,
+    ) -> BoxFuture<'a, Result<(), ScheduleError>> {
+        Box::pin(async move {
+            let payment = notice.payment;
+            // A payment of a detached day has left the database in good order.
+            if why == RefusedBecause::NoSuchPayment && !self.schedule.is_attached(payment.due_day()).await? {
+                return Ok(());
+            }
+            let why =
+                format!("an authentic notice of payment {payment}, attempt {}: {why:?}", notice.attempt);
+            tracing::error!(%payment, "commits were lost: no worker claims until an operator releases the database");
+            self.schedule.quarantine(&why).await
+        })
     }
 }

@@ -56,7 +56,7 @@ async fn every_service_of_the_compose_file_starts_and_its_health_check_says_so()
         let path = &asked.last().expect("a URL")["http://127.0.0.1:8080".len()..];
         checks.push((name.clone(), format!("{}{path}", site.url(name))));
     }
-    assert_eq!(checks.len(), 6, "{checks:?}");
+    assert_eq!(checks.len(), 7, "{checks:?}");
     for (name, url) in &checks {
         eventually(&format!("{name} is healthy"), Duration::from_secs(30), || async {
             (health_exit_code(url) == Some(0)).then_some(())

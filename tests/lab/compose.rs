@@ -242,7 +242,8 @@ fn whole(all: &[Service]) -> Vec<String> {
     }
     let mut taken = BTreeMap::new();
     for (service, name) in ours.iter().flat_map(|service| {
-        ["PUNCTUAL_WORKER__SLOT", "PUNCTUAL_RELAY__NAME"].map(|variable| (service, variable))
+        ["PUNCTUAL_WORKER__SLOT", "PUNCTUAL_RELAY__NAME", "PUNCTUAL_PUBLISHER__NAME"]
+            .map(|variable| (service, variable))
     }) {
         let Some(value) = service.environment.get(name) else { continue };
         if let Some(other) = taken.insert((name, value), &service.name) {

@@ -38,11 +38,26 @@ pub async fn admin() -> PgConnection {
     options().connect().await.expect("Postgres answers")
 }
 
-/// A new database, a copy of the migrated template.
+/// A new database, a copy of the migrated template with a secret of its own, as every installation has:
+/// a ring is shared by many tests, one after another, and what one wrote is not another's.
 pub async fn database() -> TestDatabase {
     static TEMPLATE: OnceCell<String> = OnceCell::const_new();
+    let database = copy_of(TEMPLATE.get_or_init(template).await).await;
+    let options: PgConnectOptions = database.url.parse().expect("a URL");
+    let mut session = options.connect().await.expect("the copy can be reached");
+    let fresh = "UPDATE installation SET secret = sha256(convert_to(gen_random_uuid()::text || gen_random_uuid()::text, 'UTF8'))";
+    run(&mut session, fresh.to_owned()).await;
+    session.close().await.expect("goodbye");
+    database
+}
+
+/// A new database without any schema.
+pub async fn empty_database() -> TestDatabase {
+    copy_of("template0").await
+}
+
+async fn copy_of(template: &str) -> TestDatabase {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let template = TEMPLATE.get_or_init(template).await;
     let name = format!("punctual_test_{}_{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
     let mut admin = admin().await;
     run(&mut admin, format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await;

@@ -185,6 +185,13 @@ impl Installation {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// Runs a one-shot command and gives its exit code and what it printed and said.
+    pub fn tell(&self, arguments: &[&str]) -> (Option<i32>, String) {
+        let output = self.command(arguments).output().expect("the binary runs");
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+    }
+
     /// Starts a role under a name (also its slot) and waits until it is alive.
     pub async fn start(&mut self, role: &str, name: &str, settings: &[(&str, &str)]) {
         self.spawn(role, name, settings);
@@ -212,7 +219,8 @@ impl Installation {
         command
             .env(variable(listen), &address)
             .env(variable("worker.slot"), name)
-            .env(variable("relay.name"), name);
+            .env(variable("relay.name"), name)
+            .env(variable("publisher.name"), name);
         for (setting, value) in settings {
             command.env(variable(setting), value);
         }

@@ -6,9 +6,14 @@
 #![allow(dead_code, reason = "not every test binary uses every part")]
 
 pub mod api;
+pub mod checker;
+#[cfg(test)]
+mod checker_tests;
 pub mod database;
 pub mod installation;
+pub mod mixed;
 pub mod proxy;
+pub mod records;
 pub mod ring;
 pub mod services;
 

@@ -30,6 +30,9 @@ pub enum Fault {
     /// Once: when these bytes have gone to the server, its answer is thrown away as it arrives and
     /// the connection closes. So the server *has* acted and the client cannot know it.
     CutAfter(Vec<u8>),
+    /// Like [`Fault::CutAfter`] with the last of these, once all of them have gone to the server in
+    /// this order on one connection: "the COMMIT after the statement that names me".
+    CutAfterAll(Vec<Vec<u8>>),
 }
 
 /// Which bytes vanish.
@@ -145,7 +148,7 @@ async fn connection(
     let _best_effort = (client.set_nodelay(true), server.set_nodelay(true));
     // True once the bytes of a cut are on their way to the server.
     let (cutting, _) = watch::channel(false);
-    let pump = |way| Pump { way, fault: fault.clone(), cutting: cutting.clone(), seen: Vec::new() };
+    let pump = |way| Pump { way, fault: fault.clone(), cutting: cutting.clone(), seen: Vec::new(), found: 0 };
     let (up, down) = (pump(Way::ToServer), pump(Way::ToClient));
     let end = {
         let ((from_client, to_client), (from_server, to_server)) = (client.split(), server.split());
@@ -179,6 +182,8 @@ struct Pump {
     cutting: watch::Sender<bool>,
     /// The end of what has passed, long enough to find a pattern that two reads share.
     seen: Vec<u8>,
+    /// How many of several patterns have passed.
+    found: usize,
 }
 
 impl Pump {
@@ -205,7 +210,8 @@ impl Pump {
             match fault {
                 Fault::BlackHole(way) if way == self.way || way == Way::Both => continue,
                 Fault::Delay(pause) => tokio::time::sleep(pause).await,
-                Fault::CutAfter(pattern) if self.way == Way::ToServer => self.look_for(&pattern, bytes),
+                Fault::CutAfter(pattern) if self.way == Way::ToServer => self.look_for(&[pattern], bytes),
+                Fault::CutAfterAll(patterns) if self.way == Way::ToServer => self.look_for(&patterns, bytes),
                 _ => {}
             }
             if to.write_all(bytes).await.is_err() {
@@ -217,12 +223,20 @@ impl Pump {
     }
 
     /// Marks the connection before the bytes are forwarded, so that the answer cannot overtake.
-    fn look_for(&mut self, pattern: &[u8], bytes: &[u8]) {
+    fn look_for(&mut self, patterns: &[Vec<u8>], bytes: &[u8]) {
         self.seen.extend_from_slice(bytes);
-        if self.seen.windows(pattern.len()).any(|window| window == pattern) {
+        while let Some(pattern) = patterns.get(self.found) {
+            let Some(at) = self.seen.windows(pattern.len()).position(|window| window == pattern) else {
+                break;
+            };
+            self.seen.drain(..at + pattern.len());
+            self.found += 1;
+        }
+        if self.found >= patterns.len() {
+            self.found = 0;
             // Once: the next connection passes.
             let first = self.fault.send_if_modified(|fault| {
-                let armed = matches!(fault, Fault::CutAfter(_));
+                let armed = matches!(fault, Fault::CutAfter(_) | Fault::CutAfterAll(_));
                 if armed {
                     *fault = Fault::Pass;
                 }
@@ -232,7 +246,7 @@ impl Pump {
                 self.cutting.send_replace(true);
             }
         }
-        let keep = pattern.len().saturating_sub(1);
+        let keep = patterns.get(self.found).map_or(0, |pattern| pattern.len().saturating_sub(1));
         self.seen.drain(..self.seen.len().saturating_sub(keep));
     }
 }

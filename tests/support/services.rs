@@ -18,6 +18,8 @@ pub struct Services {
     pub kafka_bootstrap_servers: String,
     /// `apache` when the brokers were started by us from Apache Kafka's artifacts, else `external`.
     pub kafka_kind: String,
+    /// Of the brokers started by us; empty where nobody said.
+    pub kafka_version: String,
     /// Holds the pipe; never waited for.
     _own: Option<Child>,
 }
@@ -39,6 +41,7 @@ fn from_names(names: &HashMap<String, String>, own: Option<Child>) -> Option<Ser
         database_url: names.get("DATABASE_URL")?.clone(),
         kafka_bootstrap_servers: names.get("KAFKA_BOOTSTRAP_SERVERS")?.clone(),
         kafka_kind: names.get("PUNCTUAL_KAFKA_KIND").map_or_else(|| "external".to_owned(), Clone::clone),
+        kafka_version: names.get("PUNCTUAL_KAFKA_VERSION").cloned().unwrap_or_default(),
         _own: own,
     })
 }

@@ -21,6 +21,7 @@ pub fn check(config: &Config) -> (Vec<Problem>, Vec<Problem>) {
     gateway(&mut found);
     kafka(&mut found);
     relay(&mut found);
+    publisher(&mut found);
     api(&mut found);
     partitions(&mut found);
     loops(&mut found);
@@ -237,6 +238,20 @@ fn relay(found: &mut Found<'_>) {
     );
 }
 
+fn publisher(found: &mut Found<'_>) {
+    let publisher = &found.config.publisher;
+    found.refuse_unless(
+        publisher.batch > 0 && publisher.poll > Duration::ZERO,
+        &["publisher.batch", "publisher.poll"],
+        "both must be above zero, or nothing is published",
+    );
+    found.refuse_unless(
+        publisher.lease >= Duration::from_secs(1),
+        &["publisher.lease"],
+        "at least 1s: it is renewed every third of it",
+    );
+}
+
 fn api(found: &mut Found<'_>) {
     let (api, database) = (&found.config.api, &found.config.database);
     found.refuse_unless(
@@ -358,6 +373,8 @@ mod tests {
         (&["relay.lead=16m"], "relay.lead = 16m"),
         (&["relay.guard=90s"], "relay.guard = 90s, relay.lead = 90s"),
         (&["relay.batch=0"], "relay.batch = 0"),
+        (&["publisher.batch=0"], "publisher.batch = 0"),
+        (&["publisher.lease=100ms"], "publisher.lease = 100ms"),
         (&["relay.shard_lease=1s"], "relay.shard_lease = 1s"),
         (&["api.key_cache=5s"], "api.key_cache = 5s"),
         (&["api.max_amount_minor=0"], "api.max_amount_minor = 0"),

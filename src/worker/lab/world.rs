@@ -12,7 +12,7 @@ use crate::domain::payment::{Payment, RetryPolicy};
 use crate::domain::state::Status;
 use crate::gateway::Profile;
 use crate::platform::clock::{Clock, SharedClock};
-use crate::schedule::Memory;
+use crate::schedule::{Memory, Refused};
 use crate::worker::hold::Held;
 use crate::worker::{Brake, Clocks, Place, Progress, Record, Step};
 use chrono::{DateTime, TimeDelta, Utc};
@@ -41,6 +41,8 @@ pub struct World {
 pub struct Hand {
     pub step: Step<Memory>,
     pub again: UnboundedReceiver<(Record, DateTime<Utc>)>,
+    /// Records that prove lost commits.
+    pub lost: UnboundedReceiver<(Record, Refused)>,
 }
 
 impl World {
@@ -75,6 +77,7 @@ impl World {
     #[must_use]
     pub fn skewed_hand(&self, name: &str, seed: u64, skew: TimeDelta) -> Hand {
         let (again_in, again) = unbounded_channel();
+        let (lost_in, lost) = unbounded_channel();
         let step = Step {
             schedule: Arc::clone(&self.memory),
             facts: crate::worker::facts(crate::gateway::Gateway::profile(self.gateway.as_ref())),
@@ -88,8 +91,9 @@ impl World {
             clocks: Arc::new(Clocks::new(Duration::from_millis(500))),
             progress: Arc::new(Progress::default()),
             again: again_in,
+            lost: lost_in,
         };
-        Hand { step, again }
+        Hand { step, again, lost }
     }
 
     /// Adds a payment due `after_ms` from now.

@@ -1,0 +1,232 @@
+//! The publisher's loop: keep the lead, and pass again and again while we have it.
+//!
+//! The lease is renewed beside the passes, not between them: a publish may wait 30 s for a broker and
+//! the lease is shorter. A lease that could not be renewed for its whole length is forgotten here too,
+//! although the move of the cursor would be refused anyway.
+
+use super::event::Form;
+use super::{Condition, History, PassFailed, Topic, step};
+use crate::domain::lease::Mono;
+use crate::platform::clock::SharedClock;
+use crate::platform::metrics;
+use crate::platform::shutdown::Shutdown;
+use crate::schedule::{PublisherLease, ScheduleError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// After a pass that met trouble.
+const TROUBLE: Duration = Duration::from_secs(1);
+
+/// What a publisher runs with.
+pub struct Publisher {
+    /// Stable name of this instance, for people and leases.
+    pub holder: String,
+    /// A publisher silent for so long loses the lead.
+    pub lease: Duration,
+    /// Most events of one pass.
+    pub batch: u32,
+    /// Pause after a pass that found all there was.
+    pub poll: Duration,
+    /// How records are addressed.
+    pub form: Form,
+    /// Time.
+    pub clock: SharedClock,
+    /// Told of every change.
+    pub condition: watch::Sender<Condition>,
+}
+
+/// The lead that is ours.
+#[derive(Debug, Clone)]
+struct Ours {
+    lease: PublisherLease,
+    renewed_at: Mono,
+}
+
+#[derive(Default)]
+struct Held(Mutex<Option<Ours>>);
+
+impl Held {
+    fn lock(&self) -> MutexGuard<'_, Option<Ours>> {
+        // Only replaced as a whole under the lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lease(&self) -> Option<PublisherLease> {
+        self.lock().as_ref().map(|ours| ours.lease.clone())
+    }
+
+    /// Forgets the lead if it is still held under this epoch.
+    fn forget(&self, lease: &PublisherLease) {
+        let mut held = self.lock();
+        if held.as_ref().is_some_and(|ours| ours.lease.epoch == lease.epoch) {
+            *held = None;
+        }
+    }
+}
+
+/// Runs until shutdown: a pass in progress is finished, then the lead is given back.
+///
+/// # Errors
+/// [`ScheduleError::Defect`]: the schema does not fit this build; stop and say so.
+pub async fn run<H: History, T: Topic>(
+    publisher: &Publisher,
+    history: &H,
+    topic: &T,
+    shutdown: &Shutdown,
+) -> Result<(), ScheduleError> {
+    let held = Held::default();
+    // A defect in one loop ends the other.
+    let failed = AtomicBool::new(false);
+    let goes_on = || !shutdown.is_asked() && !failed.load(Ordering::Relaxed);
+    // The lease is kept until the last pass has ended.
+    let (over, mut is_over) = watch::channel(false);
+    let keeping = async {
+        loop {
+            let kept = keep(publisher, history, &held, shutdown).await;
+            kept.inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
+            tokio::select! {
+                biased;
+                _ = is_over.wait_for(|over| *over) => return Ok(()),
+                () = publisher.clock.sleep(publisher.lease / 3) => {}
+            }
+        }
+    };
+    let passing = async {
+        let mut result = Ok(());
+        while goes_on() && result.is_ok() {
+            match round(publisher, history, topic, &held).await {
+                Ok(pause) => rest(publisher, shutdown, pause).await,
+                Err(defect) => result = Err(defect),
+            }
+        }
+        over.send_replace(true);
+        result
+    };
+    let (kept, passed) = futures_util::future::join(keeping, passing).await;
+    if let Some(lease) = held.lease()
+        && let Err(error) = history.release(&lease).await
+    {
+        tracing::warn!(%error, "the lead was not given back; it is free when its lease ends");
+    }
+    metrics::PUBLISHER_LEADS.set(0.0, []);
+    publisher.condition.send_replace(Condition::default());
+    kept.and(passed)
+}
+
+/// Renews the lead, or takes it where nobody has it; while draining it only renews.
+async fn keep<H: History>(
+    publisher: &Publisher,
+    history: &H,
+    held: &Held,
+    shutdown: &Shutdown,
+) -> Result<(), ScheduleError> {
+    let asked_at = publisher.clock.mono();
+    if let Some(lease) = held.lease() {
+        match survive(history.renew(&lease, publisher.lease).await)? {
+            Some(true) => {
+                if let Some(ours) = held.lock().as_mut() {
+                    ours.renewed_at = asked_at;
+                }
+            }
+            Some(false) => {
+                tracing::warn!(epoch = lease.epoch, "another publisher leads");
+                held.forget(&lease);
+            }
+            None => {
+                let now = publisher.clock.mono();
+                held.lock().take_if(|ours| now.0.saturating_sub(ours.renewed_at.0) >= publisher.lease);
+            }
+        }
+    }
+    if held.lease().is_none() && !shutdown.is_asked() {
+        let acquired = survive(history.acquire(&publisher.holder, publisher.lease).await)?.flatten();
+        if let Some(lease) = &acquired {
+            tracing::info!(epoch = lease.epoch, "this publisher leads");
+            if lease.started_over {
+                tracing::warn!(
+                    "the database is another server than the one that the events were published from: \
+                     everything is published again, from the oldest row; readers remove duplicates by id"
+                );
+            }
+        }
+        *held.lock() = acquired.map(|lease| Ours { lease, renewed_at: asked_at });
+    }
+    let leads = held.lease().is_some();
+    publisher.condition.send_if_modified(|condition| std::mem::replace(&mut condition.leads, leads) != leads);
+    metrics::PUBLISHER_LEADS.set(if leads { 1.0 } else { 0.0 }, []);
+    Ok(())
+}
+
+/// A defect stops us; anything else passes and is tried again.
+fn survive<T>(result: Result<T, ScheduleError>) -> Result<Option<T>, ScheduleError> {
+    match result {
+        Ok(done) => Ok(Some(done)),
+        Err(defect @ ScheduleError::Defect(_)) => Err(defect),
+        Err(error @ (ScheduleError::Unavailable(_) | ScheduleError::CommitUnknown(_))) => {
+            tracing::warn!(%error, "the publisher's lead");
+            Ok(None)
+        }
+    }
+}
+
+/// One pass, if we lead; answers the pause until the next.
+async fn round<H: History, T: Topic>(
+    publisher: &Publisher,
+    history: &H,
+    topic: &T,
+    held: &Held,
+) -> Result<Duration, ScheduleError> {
+    let Some(lease) = held.lease() else {
+        // Only the leader knows how old the oldest is; a gauge left standing would alarm for ever.
+        metrics::PUBLISHER_OLDEST_AGE.set(0.0, []);
+        return Ok(publisher.poll);
+    };
+    match step(history, topic, &lease, &publisher.form, publisher.batch).await {
+        Ok(pass) => {
+            let condition = Condition { leads: true, is_ahead: pass.is_ahead };
+            tell(publisher, condition);
+            return Ok(if pass.is_full { Duration::ZERO } else { publisher.poll });
+        }
+        Err(PassFailed::LeadLost) => {
+            tracing::warn!(epoch = lease.epoch, "another publisher leads");
+            metrics::PUBLISHER_FENCED.add(1, []);
+            held.forget(&lease);
+        }
+        Err(
+            PassFailed::Read(defect @ ScheduleError::Defect(_))
+            | PassFailed::Advance(defect @ ScheduleError::Defect(_)),
+        ) => {
+            return Err(defect);
+        }
+        Err(error) => {
+            let stage = match error {
+                PassFailed::NotAcknowledged(_) => "publish",
+                PassFailed::Advance(_) => "advance",
+                PassFailed::Read(_) | PassFailed::LeadLost => "read",
+            };
+            metrics::PUBLISHER_FAILURES.add(1, [stage]);
+            tracing::warn!(%error, "a pass of the publisher; its events are published again");
+        }
+    }
+    Ok(TROUBLE)
+}
+
+fn tell(publisher: &Publisher, condition: Condition) {
+    let changed = publisher.condition.send_if_modified(|now| std::mem::replace(now, condition) != condition);
+    if changed && condition.is_ahead {
+        tracing::error!(
+            "history rows carry transaction ids of another server and wait for this one to reach them: \
+             stop it and raise the epoch of its ids with pg_resetwal -e"
+        );
+    }
+}
+
+async fn rest(publisher: &Publisher, shutdown: &Shutdown, pause: Duration) {
+    tokio::select! {
+        biased;
+        () = shutdown.wait() => {}
+        () = publisher.clock.sleep(pause) => {}
+    }
+}

@@ -1,0 +1,78 @@
+//! What a step counts: each outcome once, when it is durable, under the labels of what it was.
+
+use super::lab::{Act, World};
+use super::step_tests::{NOW, secs};
+use crate::domain::verdict::{DeclineClass, NotSent};
+use crate::platform::metrics;
+
+/// What `/metrics` would say after `work`; gauges and counters only.
+fn told(work: impl FnOnce()) -> Vec<String> {
+    let recorder = metrics::recorder().unwrap();
+    let exposition = metrics::Exposition::of(&recorder);
+    ::metrics::with_local_recorder(&recorder, work);
+    exposition.render().lines().map(str::to_owned).collect()
+}
+
+fn holds(told: &[String], wanted: &[&str]) {
+    for line in wanted {
+        assert!(told.iter().any(|found| found == line), "{line} is not in\n{}", told.join("\n"));
+    }
+}
+
+#[test]
+fn outcomes_are_counted_by_verdict_ladder_and_reason() {
+    let told = told(|| {
+        let mut world = World::new();
+        let mut hand = world.hand("w1", 1);
+        for number in 1..=6 {
+            world.add(number, 0);
+        }
+        world.gateway.will(Act::Charge, NOW);
+        world.gateway.will(Act::Decline(DeclineClass::Unmapped), NOW);
+        world.gateway.will(Act::Decline(DeclineClass::Soft), NOW);
+        world.gateway.will(Act::ChargeSilently, secs(20));
+        world.gateway.will(Act::NotSent(NotSent::Refused), NOW);
+        world.gateway.will(Act::Nonsense, NOW);
+        world.round(&mut hand);
+        world.check();
+    });
+    holds(
+        &told,
+        &[
+            "punctual_attempts_total{gateway=\"sandbox\",verdict=\"charged\"} 1",
+            "punctual_attempts_total{gateway=\"sandbox\",verdict=\"declined\"} 2",
+            "punctual_attempts_total{gateway=\"sandbox\",verdict=\"unknown\"} 1",
+            "punctual_attempts_total{gateway=\"sandbox\",verdict=\"not_sent\"} 1",
+            "punctual_declines_unmapped_total{gateway=\"sandbox\"} 1",
+            "punctual_retry_scheduled_total{ladder=\"retry\",step=\"1\"} 1",
+            "punctual_retry_scheduled_total{ladder=\"reask\",step=\"1\"} 1",
+            "punctual_retry_scheduled_total{ladder=\"held_back\",step=\"1\"} 1",
+            "punctual_parked_total{reason=\"contract_violation\"} 1",
+            "punctual_payment_lateness_seconds_count 6",
+            "punctual_payment_transitions_total{to=\"PROCESSING\",cause=\"claimed\"} 6",
+        ],
+    );
+    assert!(!told.iter().any(|line| line.starts_with("punctual_payment_early_total ")), "none was early");
+}
+
+#[test]
+fn a_second_claim_is_no_lateness_and_the_rungs_go_up() {
+    let told = told(|| {
+        let mut world = World::new();
+        let mut hand = world.hand("w1", 1);
+        let id = world.add(1, 0);
+        for _ in 0..2 {
+            world.gateway.will(Act::Decline(DeclineClass::Soft), NOW);
+            world.until_next_attempt(id);
+            world.round(&mut hand);
+        }
+    });
+    holds(
+        &told,
+        &[
+            "punctual_payment_lateness_seconds_count 1",
+            "punctual_retry_scheduled_total{ladder=\"retry\",step=\"1\"} 1",
+            "punctual_retry_scheduled_total{ladder=\"retry\",step=\"2\"} 1",
+        ],
+    );
+}

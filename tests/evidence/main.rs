@@ -1,0 +1,36 @@
+//! What an issue must show, run again on real services: `make evidence-main`, or
+//! `cargo test --features faults --test evidence -- main`.
+//!
+//! Prints one figure a line beside its bound and exits 1 where one falls short or was never put to
+//! the test. `PUNCTUAL_EVIDENCE_SEED` changes what is asked for; the seed is printed.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a run that cannot go on should stop")]
+#![allow(clippy::disallowed_methods, reason = "real services run on real time")]
+#![allow(unreachable_pub, reason = "tests/support is written as the small library that it is")]
+
+mod doctests;
+mod figures;
+mod kafka;
+mod once;
+#[path = "../support/mod.rs"]
+mod support;
+
+use figures::Figures;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let asked: Vec<String> = std::env::args().skip(1).collect();
+    if asked != ["main"] {
+        eprintln!("which evidence? Known: main");
+        return ExitCode::from(2);
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let mut figures = Figures::default();
+    runtime.block_on(async {
+        kafka::services_are_real(&mut figures).await;
+        let ran = once::show(&mut figures).await;
+        kafka::notices_are_readable(&mut figures, &ran);
+    });
+    doctests::order_is_held_by_types(&mut figures);
+    if figures.close().0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
