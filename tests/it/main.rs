@@ -18,6 +18,8 @@ mod mixed;
 mod postgres;
 mod proxy;
 mod publisher;
+mod readme;
+mod readme_compose;
 mod ring;
 mod schedule;
 mod stand_in;

@@ -153,7 +153,7 @@ fn ours(service: &Service, all: &[Service]) -> Vec<String> {
 
 /// Every address that it calls is one where a service of this file listens.
 fn addresses(config: &Config, all: &[Service]) -> Vec<String> {
-    let database = &*config.database.url;
+    let database: &str = &config.database.url;
     let after_scheme = |url: &str| url.split_once("://").map_or(url, |(_, rest)| rest).to_owned();
     let host = |url: &str| {
         let rest = after_scheme(url);
@@ -242,7 +242,8 @@ fn whole(all: &[Service]) -> Vec<String> {
     }
     let mut taken = BTreeMap::new();
     for (service, name) in ours.iter().flat_map(|service| {
-        ["PUNCTUAL_WORKER__SLOT", "PUNCTUAL_RELAY__NAME"].map(|variable| (service, variable))
+        ["PUNCTUAL_WORKER__SLOT", "PUNCTUAL_RELAY__NAME", "PUNCTUAL_PUBLISHER__NAME"]
+            .map(|variable| (service, variable))
     }) {
         let Some(value) = service.environment.get(name) else { continue };
         if let Some(other) = taken.insert((name, value), &service.name) {
