@@ -1,5 +1,5 @@
 # The commands of daily work. Everything they start, they stop.
-.PHONY: run test evidence-main check fmt install
+.PHONY: run test bench evidence-main check fmt install
 
 # Everything on this machine, ready to try.
 run: install
@@ -15,12 +15,18 @@ evidence-main: install
 	cargo test --locked --features faults --test evidence --no-run
 	.ci/with-services cargo test --locked --features faults --test evidence -- main
 
+# The whole path under load, optimised and durable: rate, lateness, database time, ledger check. About
+# five minutes after the build; LOAD="--rate 500" and other options change it.
+bench: install
+	cargo test --locked --release --test bench --no-run
+	PUNCTUAL_PROFILE=release PUNCTUAL_DURABLE=1 .ci/with-services cargo test --locked --release --test bench -- $(LOAD)
+
 # What the compiler and its friends can say.
 check: install
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
 	cargo clippy --locked --all-targets --features faults -- -D warnings
-	cargo clippy --locked --test evidence --features faults -- -D warnings
+	cargo clippy --locked --test evidence --test bench --features faults -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --document-private-items
 
 fmt:
