@@ -52,7 +52,7 @@ fn example(wanted: EventType) -> Unpublished {
         let is_remark = !matches!(event, Event::Moved(_));
         event_type(*event, *to) == wanted && (!is_remark || *to == Status::Unknown)
     };
-    let (from, event, to) = everything().into_iter().filter(is_wanted).last().expect("each type is reached");
+    let (from, event, to) = everything().into_iter().rfind(is_wanted).expect("each type is reached");
     let settled = |text: &str| {
         format!(r#"{{"verdict":"declined","how":"sent","reason":"{text}","code":"do_not_honor"}}"#)
     };
