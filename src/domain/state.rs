@@ -3,8 +3,9 @@
 //!
 //! Two absences carry money. An expired lease never leads back to [`Status::Pending`]: a worker
 //! that died may have called the gateway, and calling its payment pending would let a cancel
-//! succeed on a payment that was charged. And nothing leads from [`Status::Unknown`] to
-//! [`Status::Cancelled`] or [`Status::Failed`] without passing through a claim.
+//! succeed on a payment that was charged. And no single move leads from [`Status::Unknown`] to
+//! [`Status::Cancelled`] or [`Status::Failed`]: a claim asks first, or a person decides with evidence
+//! by way of [`Status::Parked`], which a re-drive leaves for PENDING only if no send is open.
 
 use serde::{Deserialize, Serialize};
 

@@ -98,7 +98,7 @@ codes! {
     Parked = "PARKED", 409, No, "The payment is held for a human", "An operator decides what becomes of it.";
     BodyTooLarge = "body_too_large", 413, No, "The body is too large", "A request may have 16 KiB.";
     UnsupportedMediaType = "unsupported_media_type", 415, No, "The body must be application/json", "Send Content-Type: application/json, in UTF-8 and without a content encoding.";
-    RawCardNumber = "raw_card_number", 422, No, "A card number was sent", "13 to 19 digits that pass the Luhn check are refused wherever they stand, and neither stored nor logged. Send a token instead.";
+    RawCardNumber = "raw_card_number", 422, No, "A card number was sent", "13 to 19 digits that pass the Luhn check are refused in every field of the body, and neither stored nor logged. Send a token instead.";
     Empty = "empty", 422, No, "A text is empty", "The field needs at least one character.";
     TooLong = "too_long", 422, No, "A text is too long", "The field has more characters than allowed.";
     InvalidCharacter = "invalid_character", 422, No, "A text holds a character that is not allowed", "payee is printable ASCII; other texts hold no control characters, except line breaks and tabs in description and metadata values.";
