@@ -283,6 +283,36 @@ async fn two_members_share_every_minute_and_records_of_what_moved_are_not_curren
     ring.remove().await;
 }
 
+/// The client library keeps a pause with the partition: nobody had said that it is over.
+#[tokio::test]
+async fn a_partition_whose_bucket_opened_at_another_member_delivers_when_it_comes_back() {
+    let mut ring = TestRing::new().await;
+    ring.kafka.session_timeout = std::time::Duration::from_secs(6);
+    let minute = "2026-11-29T14:40:00Z".parse::<DateTime<Utc>>().expect("an instant");
+    ring.clock.set(minute - TimeDelta::minutes(10));
+    let mut first = ring.join("slot-1", 100);
+    assert_eq!(next_event(&mut first).await, RingEvent::Assigned(122));
+    let second = ring.join("slot-2", 100);
+    assert_eq!(next_event(&mut first).await, RingEvent::Revoked(122));
+    assert_eq!(next_event(&mut first).await, RingEvent::Assigned(61));
+
+    ring.clock.set(minute);
+    let bucket = Channel::Ring(Slot::of(minute));
+    let staged = [0, 1].map(|n| {
+        let partition = i32::try_from(n).expect("small");
+        envelope(bucket, partition, notice(n, minute + TimeDelta::seconds(5)))
+    });
+    // Its partitions come back when its session ends.
+    assert_eq!(second.leave(SOON).await, Left::Cleanly);
+    assert_eq!(next_event(&mut first).await, RingEvent::Revoked(61));
+    assert_eq!(next_event(&mut first).await, RingEvent::Assigned(122));
+    ring.publish(&staged).await;
+    let got = [payment(&next(&mut first).await), payment(&next(&mut first).await)];
+    assert!(staged.iter().all(|it| got.contains(&it.staged.notice.payment)), "{got:?}");
+    first.leave(SOON).await;
+    ring.remove().await;
+}
+
 #[tokio::test]
 async fn a_second_process_under_the_same_slot_name_ends_the_first() {
     let ring = TestRing::new().await;

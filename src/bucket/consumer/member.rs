@@ -44,10 +44,21 @@ struct State {
     open: BTreeSet<Channel>,
     /// As the client was last told.
     paused: BTreeSet<Part>,
+    /// Paused when an earlier assignment of theirs ended. The client library keeps an application's
+    /// pause with the partition and not with the assignment, so one that comes back has to be
+    /// resumed, or it stays silent for as long as its bucket is open.
+    left_paused: BTreeSet<Part>,
     /// Nothing is fetched: the records' channel is full, or we are leaving.
     throttled: bool,
     report: Option<Report>,
     answered_at: Option<Duration>,
+}
+
+impl State {
+    /// An assignment ends; its pauses stay at the client.
+    fn leave_paused(&mut self) {
+        self.left_paused.append(&mut self.paused);
+    }
 }
 
 /// What to tell the client.
@@ -157,9 +168,13 @@ impl Shared {
             .filter(|(channel, _)| state.throttled || !state.open.contains(channel))
             .copied()
             .collect();
+        // Of what is ours again everything is said anew, and nothing is resumed that was never paused:
+        // that would throw away what the client has fetched.
+        let back: BTreeSet<Part> = state.left_paused.intersection(&state.ours).copied().collect();
+        state.left_paused.retain(|part| !back.contains(part));
         let turn = Turn {
             pause: wanted.difference(&state.paused).copied().collect(),
-            resume: state.paused.difference(&wanted).copied().collect(),
+            resume: state.paused.union(&back).filter(|part| !wanted.contains(part)).copied().collect(),
         };
         state.paused = wanted;
         turn
@@ -202,9 +217,9 @@ impl Shared {
         drop(offsets);
         let mut state = self.state();
         state.ours = parts.iter().copied().collect();
-        // A pause does not survive an assignment at the client; what it fetched first is decided by
-        // the phase alone, since the report is about other partitions.
-        state.paused.clear();
+        // What is fetched first is decided by the phase alone, since the report is about other
+        // partitions.
+        state.leave_paused();
         state.report = None;
         state.open.clear();
     }
@@ -212,7 +227,7 @@ impl Shared {
     fn revoked(&self) -> usize {
         let gone = {
             let mut state = self.state();
-            state.paused.clear();
+            state.leave_paused();
             std::mem::take(&mut state.ours)
         };
         let mut offsets = self.offsets.lock();
@@ -314,7 +329,7 @@ pub(super) fn tell(shared: &Shared, consumer: &BaseConsumer<Member>) {
         ("resume", (!resume.is_empty()).then(|| consumer.resume(&list(resume)))),
     ] {
         if let Some(Err(error)) = result {
-            // The assignment changed under us; the next one starts from nothing paused.
+            // The assignment changed under us; everything is said again for the next one.
             tracing::warn!(%error, "could not {what} partitions");
         }
     }

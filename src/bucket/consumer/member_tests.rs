@@ -124,6 +124,26 @@ fn pauses_are_said_again_after_every_assignment() {
     assert_eq!(shared.turn(), Turn { pause: minute(40), resume: vec![] });
 }
 
+/// Its bucket opens while it is another member's.
+#[test]
+fn a_partition_that_was_paused_when_it_was_lost_is_resumed_when_it_comes_back_open() {
+    let (hand, shared) = at("2026-11-29T14:07:30Z");
+    shared.assigned(&everything());
+    shared.turn();
+    shared.revoked();
+    let half: Vec<Part> = everything().into_iter().filter(|(_, partition)| *partition == 0).collect();
+    shared.assigned(&half);
+    shared.turn();
+    set(&hand, "2026-11-29T14:08:05Z");
+    assert_eq!(shared.turn().resume, [(bucket(8), 0)]);
+    shared.revoked();
+    shared.assigned(&everything());
+    let turn = shared.turn();
+    assert_eq!(turn.resume, [(bucket(8), 1)], "partition 0 was resumed before");
+    assert!(!turn.pause.contains(&(bucket(8), 1)));
+    assert_eq!(shared.turn(), Turn::default(), "said once");
+}
+
 #[test]
 fn the_gap_between_two_polls_is_measured() {
     let (hand, shared) = at("2026-11-29T14:07:30Z");
