@@ -43,14 +43,24 @@ pub async fn show(figures: &mut Figures) -> Ran {
     ran
 }
 
-/// Every process's own words stay below the target folder, until the next run.
+/// Every process's own words, and who claimed what how late, stay below the target folder until the next
+/// run: what a figure that falls short is looked into with.
 fn keep_logs(ran: &Ran) {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("evidence");
     std::fs::create_dir_all(&folder).expect("the target folder can be written");
     for (name, role) in &ran.site.roles {
         std::fs::write(folder.join(format!("{name}.log")), role.log_text()).expect("a log is kept");
     }
-    println!("  logs: {}", folder.display());
+    let mut table = String::from("payment\tdue\tlate ms\tworker\tpayee\n");
+    for attempt in ran.records.attempts.iter().filter(|attempt| attempt.attempt == 1) {
+        let payment = ran.records.payments.iter().find(|payment| payment.id == attempt.payment);
+        let Some(payment) = payment else { continue };
+        let late_ms = (attempt.claimed_at - payment.due_at).num_milliseconds();
+        let (id, due_at, worker, payee) = (payment.id, payment.due_at, &attempt.worker, &payment.payee);
+        table.push_str(&format!("{id}\t{due_at}\t{late_ms}\t{worker}\t{payee}\n"));
+    }
+    std::fs::write(folder.join("first-claims.tsv"), table).expect("a table is kept");
+    println!("  logs and first claims: {}", folder.display());
 }
 
 /// Fits the column; the whole sentence is in `domain/invariants.rs`.
