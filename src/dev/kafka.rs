@@ -282,7 +282,7 @@ pub(crate) async fn stop_left_over(home: &Path) -> Result<(), Failure> {
         let settings = entry.path().join("server.properties");
         let file = entry.path().join("broker.pid");
         let Ok(text) = fs::read_to_string(&file) else { continue };
-        let Ok(pid) = text.trim().parse() else { continue };
+        let Some(pid) = orphans::named_in(&text) else { continue };
         // Its command line names the settings file of this very folder.
         let is_ours = |proc: &Path| {
             let line = fs::read(proc.join("cmdline")).unwrap_or_default();

@@ -17,7 +17,7 @@ use super::children::{Child, LastWord, Launch, User, run_tool};
 use super::failure::Failure;
 use super::home::make_folder;
 use super::{orphans, ports};
-use rustix::process::{Signal, geteuid};
+use rustix::process::{Pid, Signal, geteuid};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -248,7 +248,7 @@ pub(crate) async fn stop_left_over(home: &Path) -> Result<(), Failure> {
     let data = home.join("postgres/data");
     let file = data.join("postmaster.pid");
     let Ok(text) = fs::read_to_string(&file) else { return Ok(()) };
-    let Some(pid) = text.lines().next().and_then(|line| line.trim().parse().ok()) else { return Ok(()) };
+    let Some(pid) = orphans::named_in(&text) else { return Ok(()) };
     // A server's working directory is its data folder.
     let is_ours = |proc: &Path| fs::read_link(proc.join("cwd")).is_ok_and(|cwd| cwd == data);
     match orphans::stop(pid, &file, Signal::INT, is_ours).await {
@@ -258,8 +258,8 @@ pub(crate) async fn stop_left_over(home: &Path) -> Result<(), Failure> {
     }
 }
 
-fn is_postgres(pid: i32) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/comm")).map_or(true, |name| name.trim().starts_with("postgres"))
+fn is_postgres(pid: Pid) -> bool {
+    fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero())).map_or(true, |name| name.trim().starts_with("postgres"))
 }
 
 /// `None` when we are not root; otherwise `PUNCTUAL_PG_USER`, `postgres` or `nobody`.

@@ -111,6 +111,9 @@ async fn services_whose_owner_is_killed_are_gone_within_seconds_and_the_folder_c
     })
     .await;
 
+    // As initdb leaves it when it is killed: a number that no process has, with a minus sign before it.
+    std::fs::write(home.path().join("postgres/data/postmaster.pid"), "-4194305\n").expect("our folder");
+
     let mut stopped = start();
     drop(stopped.stdin.take());
     assert!(stopped.wait().expect("our child").success(), "it ends when its standard input closes");
