@@ -259,7 +259,8 @@ pub(crate) async fn stop_left_over(home: &Path) -> Result<(), Failure> {
 }
 
 fn is_postgres(pid: Pid) -> bool {
-    fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero())).map_or(true, |name| name.trim().starts_with("postgres"))
+    fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero()))
+        .map_or(true, |name| name.trim().starts_with("postgres"))
 }
 
 /// `None` when we are not root; otherwise `PUNCTUAL_PG_USER`, `postgres` or `nobody`.
