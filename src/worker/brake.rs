@@ -14,9 +14,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Brake {
     draining: AtomicBool,
     clocks_apart: AtomicBool,
+    awaits_clock: AtomicBool,
 }
 
 impl Brake {
+    /// Thrown until [`Brake::set_clocks_apart`] says for the first time how the clocks are: a host whose
+    /// clock is wrong must not claim even once to find out.
+    #[must_use]
+    pub fn awaiting_clock() -> Self {
+        Self { awaits_clock: AtomicBool::new(true), ..Self::default() }
+    }
+
     /// The worker is going away; never taken back.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::SeqCst);
@@ -31,6 +39,7 @@ impl Brake {
     /// Host and database disagree about the time, or agree again (rule R9).
     pub fn set_clocks_apart(&self, apart: ClocksApart) {
         self.clocks_apart.store(apart == ClocksApart::Yes, Ordering::SeqCst);
+        self.awaits_clock.store(false, Ordering::SeqCst);
     }
 
     /// Whether host and database disagree about the time.
@@ -44,7 +53,7 @@ impl Brake {
     pub fn thrown(&self) -> Option<NotSent> {
         if self.is_draining() {
             Some(NotSent::NotStarted)
-        } else if self.is_clocks_apart() {
+        } else if self.is_clocks_apart() || self.awaits_clock.load(Ordering::SeqCst) {
             Some(NotSent::HostClockEarly)
         } else {
             None

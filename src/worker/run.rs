@@ -6,7 +6,8 @@
 //! stops by draining: no new claims, calls in flight end, claims not sent are given back.
 //!
 //! **Stops by itself** when its own turn comes half a lease late (it was frozen, and cannot judge its
-//! leases), when a step panicked, and leaves the group when it has work and finishes none.
+//! leases) and when a step panicked. **Leaves the group** when it has work and finishes none, and when
+//! its clock is wrong.
 //!
 //! **If this dies here**, see `step`: everything it held is in Kafka and in the database.
 
@@ -40,6 +41,11 @@ use tokio::task::{JoinError, JoinSet};
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// How often the database's clock is asked for, beside the claims that tell it anyway.
 const SAMPLE_EVERY: Duration = Duration::from_secs(5);
+/// The same after a question without an answer.
+const SAMPLE_AGAIN: Duration = Duration::from_secs(1);
+/// Earliest return to the group after leaving it for a wrong clock. A clock at the edge of what is
+/// tolerated must not make the whole group share out its partitions again and again.
+const REJOIN_AFTER_CLOCKS: Duration = Duration::from_secs(60);
 /// Most records deferred by one statement.
 const DEFER_BATCH: usize = 500;
 /// Most records taken from Kafka between two looks at everything else.
@@ -223,6 +229,7 @@ impl<S: Schedule> Worker<S> {
         self.tick_at = Mono(now.0 + self.settings.late_poll.min(LONGEST_PAUSE));
         // Before the scan takes the free slots that this looks at.
         self.watch_progress(now);
+        self.leave_if_clocks_apart();
         self.scan_late();
         self.defer();
         self.sample(now);
@@ -303,13 +310,21 @@ impl<S: Schedule> Worker<S> {
         let work = if waits { Work::Waits } else { Work::None };
         if self.stuck.observe(now, self.progress.finished(), work) {
             tracing::error!("work is due and nothing was finished for too long: leaving the group");
-            self.leave();
+            self.leave(JOIN_AGAIN);
+        }
+    }
+
+    /// Rule R9: whoever may not claim keeps no notices from those who may.
+    fn leave_if_clocks_apart(&mut self) {
+        if self.brake.is_clocks_apart() && matches!(self.bus, Bus::Joined(_)) {
+            tracing::error!("the clocks are too far apart: leaving the group");
+            self.leave(REJOIN_AFTER_CLOCKS);
         }
     }
 
     /// Goes to direct mode; the records held are read again by whoever gets the partitions.
-    fn leave(&mut self) {
-        let away = Bus::Away { try_at: Some(Mono(self.clock.mono().0 + JOIN_AGAIN)) };
+    fn leave(&mut self, away_for: Duration) {
+        let away = Bus::Away { try_at: Some(Mono(self.clock.mono().0 + away_for)) };
         if let Bus::Joined(ring) = std::mem::replace(&mut self.bus, away) {
             self.hold.drop_revoked(|_| true);
             self.tasks.spawn(async move { Done::Left(ring.leave(JOIN_AGAIN).await) });
@@ -318,7 +333,8 @@ impl<S: Schedule> Worker<S> {
 
     fn join_if_away(&mut self, now: Mono) {
         let Bus::Away { try_at } = &mut self.bus else { return };
-        if try_at.is_some_and(|at| at <= now) && !self.stuck.is_stuck() {
+        let is_fit = !self.stuck.is_stuck() && self.brake.thrown().is_none();
+        if try_at.is_some_and(|at| at <= now) && is_fit {
             *try_at = None;
             let joined = (self.join)();
             self.tasks.spawn(async move { Done::Joined(Box::new(joined.await)) });
@@ -357,11 +373,11 @@ impl<S: Schedule> Worker<S> {
             }
             FromBus::Event(RingEvent::Ended(why)) => {
                 tracing::error!(why, "the Kafka client ended: direct mode");
-                self.leave();
+                self.leave(JOIN_AGAIN);
             }
             FromBus::Closed => {
                 tracing::error!("the Kafka client is gone: direct mode");
-                self.leave();
+                self.leave(JOIN_AGAIN);
             }
         }
     }
@@ -397,9 +413,16 @@ impl<S: Schedule> Worker<S> {
                     });
                 }
             }
-            Ok(Done::Sampled(Some(sample))) => self.clocks.observe(sample, &self.brake),
+            Ok(Done::Sampled(Some(sample))) => {
+                let was_thrown = self.brake.thrown().is_some();
+                self.clocks.observe(sample, &self.brake);
+                if was_thrown && self.brake.thrown().is_none() {
+                    // What waited for this need not wait for the next tick too.
+                    self.tick_at = self.clock.mono();
+                }
+            }
             Ok(Done::Kept) => self.keeping -= 1,
-            Ok(Done::Sampled(None)) => {}
+            Ok(Done::Sampled(None)) => self.sample_at = Mono(self.clock.mono().0 + SAMPLE_AGAIN),
             Ok(Done::Joined(joined)) => self.joined(*joined),
             Ok(Done::Left(left)) => tracing::info!(?left, "left the group"),
             Err(panicked) => {

@@ -21,13 +21,15 @@ use std::time::Duration;
 
 struct Told {
     clock: SharedClock,
-    ahead: Arc<Mutex<TimeDelta>>,
+    ahead: Arc<Mutex<Option<TimeDelta>>>,
     memory: Arc<Memory>,
 }
 
 impl Store for Told {
     fn database_now(&self) -> BoxFuture<'_, Result<DateTime<Utc>, ScheduleError>> {
-        Box::pin(async { Ok(self.clock.wall() + *self.ahead.lock().unwrap()) })
+        let ahead = *self.ahead.lock().unwrap();
+        let now = ahead.map(|ahead| self.clock.wall() + ahead);
+        Box::pin(async move { now.ok_or(ScheduleError::Unavailable("away".into())) })
     }
 
     fn keep_bad_notice<'a>(
@@ -53,13 +55,15 @@ impl Store for Told {
 
 struct Rig {
     world: World,
-    ahead: Arc<Mutex<TimeDelta>>,
+    /// Of the database's clock; `None` while it does not answer.
+    ahead: Arc<Mutex<Option<TimeDelta>>>,
     joins: Arc<AtomicUsize>,
 }
 
 impl Rig {
     fn new() -> Self {
-        Self { world: World::new(), ahead: Arc::default(), joins: Arc::default() }
+        let ahead = Arc::new(Mutex::new(Some(TimeDelta::zero())));
+        Self { world: World::new(), ahead, joins: Arc::default() }
     }
 
     /// Runs a worker until `story` ends; answers how it ended and its last condition.
@@ -190,7 +194,7 @@ fn a_process_that_did_not_run_for_half_a_lease_stops_itself() {
 fn clocks_apart_stop_claiming_until_a_sample_agrees_again() {
     let rig = Rig::new();
     let ahead = Arc::clone(&rig.ahead);
-    *ahead.lock().unwrap() = TimeDelta::seconds(2);
+    *ahead.lock().unwrap() = Some(TimeDelta::seconds(2));
     let (memory, gateway) = (Arc::clone(&rig.world.memory), Arc::clone(&rig.world.gateway));
     rig.run(|time| async move {
         time.sleep(Duration::from_secs(1)).await;
@@ -198,10 +202,29 @@ fn clocks_apart_stop_claiming_until_a_sample_agrees_again() {
         memory.add(due, "acct_1".into());
         time.sleep(Duration::from_secs(8)).await;
         assert!(gateway.ledger().is_empty());
-        *ahead.lock().unwrap() = TimeDelta::zero();
+        *ahead.lock().unwrap() = Some(TimeDelta::zero());
         time.sleep(Duration::from_secs(8)).await;
     });
     assert_eq!(rig.world.gateway.ledger().len(), 1);
+}
+
+#[test]
+fn until_the_clocks_are_known_to_agree_nothing_is_claimed_or_joined() {
+    for wrong in [None, Some(TimeDelta::seconds(2)), Some(TimeDelta::seconds(-2))] {
+        let rig = Rig::new();
+        *rig.ahead.lock().unwrap() = wrong;
+        let id = rig.world.add(1, -60_000);
+        let (ahead, joins) = (Arc::clone(&rig.ahead), Arc::clone(&rig.joins));
+        let memory = Arc::clone(&rig.world.memory);
+        rig.run(|time| async move {
+            time.sleep(Duration::from_secs(9)).await;
+            assert_eq!((memory.attempts(id).len(), joins.load(Ordering::Relaxed)), (0, 0), "{wrong:?}");
+            *ahead.lock().unwrap() = Some(TimeDelta::zero());
+            time.sleep(Duration::from_secs(6)).await;
+            assert!(joins.load(Ordering::Relaxed) > 0, "{wrong:?}");
+        });
+        assert_eq!((rig.world.status(id), rig.world.gateway.charges(id)), (Status::Completed, 1));
+    }
 }
 
 #[test]

@@ -52,7 +52,7 @@ impl<S: Schedule> Worker<S> {
         let (again_in, again) = mpsc::unbounded_channel();
         let (lost_in, lost) = mpsc::unbounded_channel();
         let (condition, told) = watch::channel(Condition::default());
-        let brake = Arc::new(Brake::default());
+        let brake = Arc::new(Brake::awaiting_clock());
         let clocks = Arc::new(Clocks::new(settings.clock_tolerance));
         let progress = Arc::new(Progress::default());
         let ladders = Arc::new(ladders);
