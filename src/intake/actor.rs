@@ -5,6 +5,10 @@
 //! revoked key works for at most that long (under 5 s), and a key that expires stops at once, because
 //! the expiry is looked at on every request. Refusals are not cached: a key that was just made works.
 //!
+//! **The time is the database's too.** Its answer about a key carries its clock, and the host's
+//! monotonic clock counts on from there. A host whose wall clock is wrong would refuse good due times
+//! as past, and keys that are still valid; here it decides nothing.
+//!
 //! If the database is away and the cache has forgotten, the answer is 503 and never 401: a client
 //! must not throw away a good key because of our outage.
 
@@ -40,11 +44,40 @@ impl Scope {
 /// Most keys remembered; past it the cache starts again, which costs one look-up a key.
 const MOST_KEYS: usize = 10_000;
 
+/// A key as the database gave it.
+#[derive(Debug, Clone)]
+pub(super) struct Known {
+    record: ApiKeyRecord,
+    asked_at: Mono,
+    answered_at: Mono,
+}
+
+impl Known {
+    /// A record, with the instants right before the question and right after its answer.
+    pub(super) fn new(record: ApiKeyRecord, asked_at: Mono, answered_at: Mono) -> Self {
+        Self { record, asked_at, answered_at }
+    }
+
+    /// The database's clock at `now`, short of it by no more than its answer's time on the way.
+    fn database_now(&self, now: Mono) -> DateTime<Utc> {
+        self.record.database_now + now.0.saturating_sub(self.answered_at.0)
+    }
+}
+
+/// Who asks, and when.
+#[derive(Debug)]
+pub(super) struct Caller {
+    /// Whose key it is.
+    pub(super) actor: Actor,
+    /// The database's clock.
+    pub(super) now: DateTime<Utc>,
+}
+
 /// Keys that the database confirmed a moment ago.
 #[derive(Debug)]
 pub(super) struct KeyCache {
     believed_for: Duration,
-    keys: Mutex<HashMap<[u8; 32], (Mono, ApiKeyRecord)>>,
+    keys: Mutex<HashMap<[u8; 32], Known>>,
 }
 
 impl KeyCache {
@@ -53,21 +86,20 @@ impl KeyCache {
     }
 
     /// A key confirmed less than `believed_for` ago.
-    pub(super) fn get(&self, hash: &[u8; 32], now: Mono) -> Option<ApiKeyRecord> {
+    pub(super) fn get(&self, hash: &[u8; 32], now: Mono) -> Option<Known> {
         // A panic while the lock was held leaves a map that is still whole.
         let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        let (confirmed_at, record) = keys.get(hash)?;
-        (now.0.saturating_sub(confirmed_at.0) < self.believed_for).then(|| record.clone())
+        let known = keys.get(hash)?;
+        (now.0.saturating_sub(known.asked_at.0) < self.believed_for).then(|| known.clone())
     }
 
-    /// Remembers a key; `asked_at` is the instant *before* the database was asked, so that the time
-    /// its answer took counts as age.
-    pub(super) fn put(&self, hash: [u8; 32], record: ApiKeyRecord, asked_at: Mono) {
+    /// Remembers a key; the time that the database's answer took counts as age.
+    pub(super) fn put(&self, hash: [u8; 32], known: Known) {
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         if keys.len() >= MOST_KEYS {
             keys.clear();
         }
-        keys.insert(hash, (asked_at, record));
+        keys.insert(hash, known);
     }
 }
 
@@ -94,13 +126,10 @@ pub(super) fn bearer(headers: &HeaderMap) -> Result<ApiKey, Problem> {
 ///
 /// # Errors
 /// 401 for a key that is unknown, revoked or expired; 403 for a missing scope.
-pub(super) fn permit(
-    record: Option<ApiKeyRecord>,
-    scope: Scope,
-    now: DateTime<Utc>,
-) -> Result<Actor, Problem> {
-    let live = record.filter(|record| record.expires_at.is_none_or(|at| now < at));
-    let Some(record) = live else {
+pub(super) fn permit(known: Option<Known>, scope: Scope, now: Mono) -> Result<Caller, Problem> {
+    let timed = known.map(|known| (known.database_now(now), known.record));
+    let live = timed.filter(|(now, record)| record.expires_at.is_none_or(|at| *now < at));
+    let Some((now, record)) = live else {
         return Err(unauthenticated("Bearer realm=\"punctual\", error=\"invalid_token\""));
     };
     if !record.scopes.iter().any(|held| held == scope.as_str()) {
@@ -112,7 +141,7 @@ pub(super) fn permit(
         ));
         return Err(problem);
     }
-    Ok(record.actor)
+    Ok(Caller { actor: record.actor, now })
 }
 
 fn unauthenticated(how: &str) -> Problem {
@@ -131,10 +160,18 @@ mod tests {
     use secrecy::ExposeSecret;
     use uuid::Uuid;
 
-    fn record(scopes: &[&str], expires_at: Option<DateTime<Utc>>) -> ApiKeyRecord {
+    const FOUND_AT: DateTime<Utc> = DateTime::UNIX_EPOCH;
+
+    fn at_s(second: u64) -> Mono {
+        Mono(Duration::from_secs(second))
+    }
+
+    /// Asked for at 100 s and answered at 102 s of the host's clock.
+    fn known(scopes: &[&str], expires_at: Option<DateTime<Utc>>) -> Known {
         let actor = Actor { id: ActorId(Uuid::nil()), default_currency: None, default_gateway: None };
         let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
-        ApiKeyRecord { key_id: Uuid::nil(), actor, scopes, expires_at }
+        let record = ApiKeyRecord { key_id: Uuid::nil(), actor, scopes, expires_at, database_now: FOUND_AT };
+        Known::new(record, at_s(100), at_s(102))
     }
 
     fn headers(values: &[&str]) -> HeaderMap {
@@ -179,33 +216,41 @@ mod tests {
 
     #[test]
     fn scopes_and_expiry_are_looked_at_on_every_request() {
-        let now = DateTime::UNIX_EPOCH + TimeDelta::days(20_000);
-        assert!(permit(Some(record(&["payments:read"], None)), Scope::Read, now).is_ok());
-        assert!(
-            permit(Some(record(&["payments:read"], Some(now + TimeDelta::seconds(1)))), Scope::Read, now)
-                .is_ok()
-        );
+        let now = at_s(112);
+        let ten_s_on = FOUND_AT + TimeDelta::seconds(10);
+        assert!(permit(Some(known(&["payments:read"], None)), Scope::Read, now).is_ok());
+        let later = ten_s_on + TimeDelta::microseconds(1);
+        assert!(permit(Some(known(&["payments:read"], Some(later))), Scope::Read, now).is_ok());
         for (held, needed) in
             [("payments:read", Scope::Write), ("payments:write", Scope::Read), ("admin", Scope::Read)]
         {
-            let problem = permit(Some(record(&[held], None)), needed, now).unwrap_err();
+            let problem = permit(Some(known(&[held], None)), needed, now).unwrap_err();
             assert_eq!(problem.code, Code::MissingScope);
             assert!(problem.www_authenticate.as_ref().unwrap().contains(needed.as_str()));
         }
-        let expired = permit(Some(record(&["payments:read"], Some(now))), Scope::Read, now).unwrap_err();
+        let expired = permit(Some(known(&["payments:read"], Some(ten_s_on))), Scope::Read, now).unwrap_err();
         let unknown = permit(None, Scope::Read, now).unwrap_err();
         assert_eq!((expired.code, unknown.code), (Code::Unauthenticated, Code::Unauthenticated));
     }
 
     #[test]
+    fn the_time_is_the_databases_and_goes_on_by_the_hosts_monotonic_clock() {
+        for (mono_s, passed_s) in [(102, 0), (105, 3), (0, 0)] {
+            let caller = permit(Some(known(&["payments:read"], None)), Scope::Read, at_s(mono_s)).unwrap();
+            assert_eq!(caller.now, FOUND_AT + TimeDelta::seconds(passed_s));
+        }
+    }
+
+    #[test]
     fn the_cache_believes_a_key_no_longer_than_it_may() {
         let cache = KeyCache::new(Duration::from_secs(3));
-        let at = |s| Mono(Duration::from_secs(s));
-        cache.put([1; 32], record(&[], None), at(100));
-        assert!(cache.get(&[1; 32], at(102)).is_some());
-        assert!(cache.get(&[1; 32], at(103)).is_none());
-        assert!(cache.get(&[2; 32], at(100)).is_none());
-        assert!(KeyCache::new(Duration::ZERO).get(&[1; 32], at(0)).is_none());
+        cache.put([1; 32], known(&[], None));
+        assert!(cache.get(&[1; 32], at_s(102)).is_some());
+        assert!(cache.get(&[1; 32], at_s(103)).is_none());
+        assert!(cache.get(&[2; 32], at_s(100)).is_none());
+        let forgetful = KeyCache::new(Duration::ZERO);
+        forgetful.put([1; 32], known(&[], None));
+        assert!(forgetful.get(&[1; 32], at_s(100)).is_none());
     }
 
     #[test]
@@ -214,7 +259,7 @@ mod tests {
         for n in 0..=MOST_KEYS {
             let mut hash = [0; 32];
             hash[..8].copy_from_slice(&n.to_be_bytes());
-            cache.put(hash, record(&[], None), Mono(Duration::ZERO));
+            cache.put(hash, known(&[], None));
         }
         assert!(cache.keys.lock().unwrap().len() <= MOST_KEYS);
     }

@@ -4,7 +4,7 @@
 //! instant. Repeating a cancel that worked gives the same answer again, and a 200 means that the
 //! commit was acknowledged: no charge can follow it.
 
-use super::actor::Scope;
+use super::actor::{Caller, Scope};
 use super::problem::{Code, Problem};
 use super::read::{IdInPath, payment_id, stamp, tag};
 use super::{Intake, headers, json, limits, wire};
@@ -22,7 +22,7 @@ pub(super) async fn delete(
     path: IdInPath,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let actor = intake.authorise(&headers, Scope::Write).await?;
+    let Caller { actor, .. } = intake.authorise(&headers, Scope::Write).await?;
     headers::accepts_json(&headers)?;
     let id = payment_id(path)?;
     respond(&intake.schedule.cancel(actor.id, id).await.map_err(limits::trouble)?)

@@ -4,7 +4,7 @@
 //! rules, and only then the schedule. Payment and idempotency key commit together in there, so a
 //! crash here leaves either both or nothing, and the client repeats its request with the same key.
 
-use super::actor::Scope;
+use super::actor::{Caller, Scope};
 use super::canonical::{self, Digests};
 use super::problem::{Code, Problem};
 use super::rules::{Allowed, Request};
@@ -25,7 +25,7 @@ pub(super) async fn post(
     request: http::Request<axum::body::Body>,
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
-    let actor = intake.authorise(&parts.headers, Scope::Write).await?;
+    let Caller { actor, now } = intake.authorise(&parts.headers, Scope::Write).await?;
     headers::accepts_json(&parts.headers)?;
     headers::json_body(&parts.headers)?;
     let key = headers::idempotency_key(&parts.headers)?;
@@ -34,7 +34,7 @@ pub(super) async fn post(
     let request = Request::with_defaults(Draft::read(&body)?, &actor, &intake.terms)?;
     let digests = canonical::digests(intake.schedule.installation_secret(), actor.id, &request);
     let schedule = &intake.schedule;
-    let answer = match request.judge(&intake.terms, intake.clock.wall()) {
+    let answer = match request.judge(&intake.terms, now) {
         Ok(allowed) => {
             let traceparent = headers::traceparent(&parts.headers);
             let secret = intake.schedule.installation_secret();

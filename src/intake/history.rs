@@ -3,7 +3,7 @@
 //! Each row with its hash and the hash before it, as stored; nothing is verified here. Workers and
 //! operators are named; the actor itself is shown as `client`.
 
-use super::actor::Scope;
+use super::actor::{Caller, Scope};
 use super::problem::{Code, Problem};
 use super::read::{IdInPath, payment_id, unless_known};
 use super::{Intake, headers, limits, wire};
@@ -17,7 +17,7 @@ pub(super) async fn get(
     path: IdInPath,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
-    let actor = intake.authorise(&headers, Scope::Read).await?;
+    let Caller { actor, .. } = intake.authorise(&headers, Scope::Read).await?;
     headers::accepts_json(&headers)?;
     let id = payment_id(path)?;
     let found = intake.schedule.history(actor.id, id).await.map_err(limits::trouble)?;

@@ -8,7 +8,7 @@
 //! The page's tag is a digest of its bytes, so a client that polls a list is sent nothing new for
 //! nothing new.
 
-use super::actor::Scope;
+use super::actor::{Caller, Scope};
 use super::cursor::{self, Binding};
 use super::filters::Asked;
 use super::problem::{Code, Problem};
@@ -25,7 +25,7 @@ pub(super) async fn get(
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
-    let actor = intake.authorise(&headers, Scope::Read).await?;
+    let Caller { actor, .. } = intake.authorise(&headers, Scope::Read).await?;
     headers::accepts_json(&headers)?;
     let asked = Asked::read(&uri)?;
     let query = asked.canonical();

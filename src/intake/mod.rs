@@ -54,8 +54,8 @@ use crate::platform::clock::SharedClock;
 use crate::platform::config::Api;
 use crate::platform::dice::SharedDice;
 use crate::platform::metrics;
-use crate::schedule::{Actor, Postgres};
-use actor::{KeyCache, Scope};
+use crate::schedule::Postgres;
+use actor::{Caller, KeyCache, Known, Scope};
 use axum::Router;
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -121,35 +121,36 @@ impl Intake {
             .layer(axum::middleware::from_fn_with_state(envelope, envelope::wrap))
     }
 
-    /// The actor behind the request's key.
+    /// The actor behind the request's key, and the time.
     ///
     /// # Errors
     /// 401, 403, or 503 if the database cannot be asked.
-    async fn authorise(&self, headers: &HeaderMap, scope: Scope) -> Result<Actor, Problem> {
-        let actor = self.actor_of(headers, scope).await.inspect_err(|problem| match problem.code {
+    async fn authorise(&self, headers: &HeaderMap, scope: Scope) -> Result<Caller, Problem> {
+        let caller = self.caller_of(headers, scope).await.inspect_err(|problem| match problem.code {
             Code::MissingScope => metrics::AUTHENTICATIONS_REFUSED.add(1, ["forbidden"]),
             Code::Unauthenticated => metrics::AUTHENTICATIONS_REFUSED.add(1, ["unauthenticated"]),
             // The database was away: nothing was refused.
             _ => {}
         })?;
-        tracing::Span::current().record("actor", tracing::field::display(actor.id.0));
-        Ok(actor)
+        tracing::Span::current().record("actor", tracing::field::display(caller.actor.id.0));
+        Ok(caller)
     }
 
-    async fn actor_of(&self, headers: &HeaderMap, scope: Scope) -> Result<Actor, Problem> {
+    async fn caller_of(&self, headers: &HeaderMap, scope: Scope) -> Result<Caller, Problem> {
         let hash = actor::bearer(headers)?.hash();
         let asked_at = self.clock.mono();
-        let record = match self.keys.get(&hash, asked_at) {
-            Some(record) => Some(record),
+        let known = match self.keys.get(&hash, asked_at) {
+            Some(known) => Some(known),
             None => {
                 let found = self.schedule.api_key(&hash).await.map_err(limits::trouble)?;
-                if let Some(record) = &found {
-                    self.keys.put(hash, record.clone(), asked_at);
+                let found = found.map(|record| Known::new(record, asked_at, self.clock.mono()));
+                if let Some(known) = &found {
+                    self.keys.put(hash, known.clone());
                 }
                 found
             }
         };
-        actor::permit(record, scope, self.clock.wall())
+        actor::permit(known, scope, self.clock.mono())
     }
 }
 

@@ -3,7 +3,7 @@
 //! Someone else's id, an unknown one and a text that is no id at all are answered alike, so nobody
 //! can probe for the payments of others.
 
-use super::actor::Scope;
+use super::actor::{Caller, Scope};
 use super::problem::{Code, Problem};
 use super::{Intake, headers, json, limits, wire};
 use crate::domain::ids::PaymentId;
@@ -21,7 +21,7 @@ pub(super) async fn get(
     path: IdInPath,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
-    let actor = intake.authorise(&headers, Scope::Read).await?;
+    let Caller { actor, .. } = intake.authorise(&headers, Scope::Read).await?;
     headers::accepts_json(&headers)?;
     let id = payment_id(path)?;
     let found = intake.schedule.find(actor.id, id).await.map_err(limits::trouble)?;

@@ -30,6 +30,7 @@ fn record(found: &sqlx::postgres::PgRow) -> Result<ApiKeyRecord, Error> {
         },
         scopes: found.try_get("scopes")?,
         expires_at: found.try_get("expires_at")?,
+        database_now: found.try_get("database_now")?,
     })
 }
 

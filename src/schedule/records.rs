@@ -154,4 +154,6 @@ pub struct ApiKeyRecord {
     pub scopes: Vec<String>,
     /// Refused from then on.
     pub expires_at: Option<DateTime<Utc>>,
+    /// The database's clock as it was found.
+    pub database_now: DateTime<Utc>,
 }
