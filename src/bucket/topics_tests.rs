@@ -41,7 +41,7 @@ fn the_ring_and_its_companions_are_declared_once_each() {
         ("segment.ms", "3600000"),
         ("segment.bytes", "134217728"),
         ("max.message.bytes", "65536"),
-        ("message.timestamp.type", "CreateTime"),
+        ("message.timestamp.type", "LogAppendTime"),
         ("min.insync.replicas", "2"),
     ] {
         assert_eq!(seven.settings.get(name).map(String::as_str), Some(value));
