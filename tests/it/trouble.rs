@@ -2,6 +2,7 @@
 //! asked for at the same instant. Each case ends with the same question to the simulated gateway's own
 //! ledger: was every payment charged exactly once, or, where that was promised, never?
 
+mod clocks;
 mod commits;
 mod kills;
 mod outages;

@@ -195,6 +195,44 @@ impl Installation {
     /// Starts a role under a name (also its slot) and waits until it is alive.
     pub async fn start(&mut self, role: &str, name: &str, settings: &[(&str, &str)]) {
         self.spawn(role, name, settings);
+        self.alive(name).await;
+    }
+
+    /// The same with its wall clock this many seconds ahead of the machine's (negative: behind). Its
+    /// other clocks are true.
+    pub async fn start_shifted(&mut self, role: &str, name: &str, shift_s: i64) {
+        self.shift_clock(name, shift_s);
+        let (library, shift) = (self.shifted_clock(), self.shift_file(name).display().to_string());
+        let shifted = [("LD_PRELOAD", library.as_str()), ("WALL_CLOCK_SHIFT", &shift)];
+        self.spawn_in(role, name, &[], &shifted);
+        self.alive(name).await;
+    }
+
+    /// Steps the wall clock of a role that was started with [`Installation::start_shifted`].
+    pub fn shift_clock(&self, name: &str, shift_s: i64) {
+        let (file, next) = (self.shift_file(name), self.folder.path().join("next_shift"));
+        std::fs::write(&next, shift_s.to_string()).expect("a file");
+        // At once, so that nobody reads half a number.
+        std::fs::rename(next, file).expect("the same folder");
+    }
+
+    fn shift_file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(format!("{name}.shift"))
+    }
+
+    /// Where the compiled `shifted_clock.c` is. The C compiler that links Rust programs makes it.
+    fn shifted_clock(&self) -> String {
+        let library = self.folder.path().join("shifted_clock.so");
+        if !library.exists() {
+            let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/shifted_clock.c");
+            let arguments = ["-Wall", "-Werror", "-O2", "-shared", "-fPIC", source, "-o"];
+            let made = Command::new("cc").args(arguments).arg(&library).status();
+            assert!(made.is_ok_and(|status| status.success()), "cc makes {}", library.display());
+        }
+        library.display().to_string()
+    }
+
+    async fn alive(&self, name: &str) {
         let url = format!("{}/livez", self.url(name));
         let http = self.http.clone();
         let what = format!("{name} is alive");
@@ -207,12 +245,17 @@ impl Installation {
 
     /// Starts a role without waiting.
     pub fn spawn(&mut self, role: &str, name: &str, settings: &[(&str, &str)]) {
-        let address = free_address();
+        self.spawn_in(role, name, settings, &[]);
+    }
+
+    fn spawn_in(&mut self, role: &str, name: &str, settings: &[(&str, &str)], environment: &[(&str, &str)]) {
         let listen = match role {
             "api" => "api.listen",
             "sandbox" => "sandbox.listen",
             _ => "metrics.listen",
         };
+        let chosen = settings.iter().find(|(setting, _)| *setting == listen);
+        let address = chosen.map_or_else(free_address, |(_, address)| (*address).to_owned());
         let log = self.folder.path().join(format!("{name}.log"));
         let file = std::fs::OpenOptions::new().create(true).append(true).open(&log).expect("a log file");
         let mut command = self.command(&[role]);
@@ -224,6 +267,7 @@ impl Installation {
         for (setting, value) in settings {
             command.env(variable(setting), value);
         }
+        command.envs(environment.iter().copied());
         command.stdout(file.try_clone().expect("a second handle")).stderr(file);
         let child = command.spawn().expect("the binary runs");
         let role = Role { name: name.to_owned(), child, url: format!("http://{address}"), log };
