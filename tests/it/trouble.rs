@@ -4,6 +4,7 @@
 
 mod clocks;
 mod commits;
+mod disk;
 mod kills;
 mod outages;
 mod races;

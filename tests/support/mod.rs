@@ -16,6 +16,7 @@ pub mod proxy;
 pub mod records;
 pub mod ring;
 pub mod services;
+pub mod tiny_disk;
 
 use std::future::Future;
 use std::panic::Location;
