@@ -36,7 +36,7 @@ async fn says_its_clock_is_wrong(site: &Installation, worker: &str, shift_s: i64
         let is_unready = status == 503 && body.contains("host and database clock are too far apart");
         let offset_s = metric(site, worker, "punctual_clock_offset_seconds").await;
         // The exact shift, less what the question's round trip explains.
-        (is_unready && (offset_s + shift_s as f64).abs() < 0.5).then_some(())
+        (is_unready && offset_s.round() as i64 == -shift_s).then_some(())
     })
     .await;
 }

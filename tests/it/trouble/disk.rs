@@ -4,6 +4,7 @@ use super::{all_paid_once, in_ms, running, seconds, sql};
 use crate::support::eventually;
 use crate::support::installation::Installation;
 use crate::support::tiny_disk::TinyDisk;
+use chrono::{DateTime, SecondsFormat, Utc};
 use punctual::dev::postgres::Postgres;
 use punctual::dev::{Durability, ports};
 use serde_json::{Value, json};
@@ -78,106 +79,123 @@ async fn a_gateway_whose_ledger_is_full_says_charged_to_nobody_without_a_line_an
     site.roles.clear();
 }
 
-/// POSTs once; 201 gives its id, 503 nothing.
-async fn post(site: &Installation, key: &str) -> Option<String> {
-    let due_at = in_ms(2_000).to_rfc3339_opts(chrono::SecondsFormat::Micros, true);
-    let body = json!({"payee": "sim_ok", "amount": 1_250, "currency": "EUR", "dueAt": due_at,
-        "description": "x".repeat(200)});
-    let (status, body) = site.post(key, &body).await.expect("the API itself is there");
-    match status {
-        201 => Some(body["paymentId"].as_str().expect("an id").to_owned()),
-        503 => None,
-        other => panic!("{key}: {other}: {body}"),
-    }
+/// A server whose data and log are on a tiny disk, and an installation that keeps its truth there.
+struct Cramped {
+    site: Installation,
+    server: Postgres,
+    disk: TinyDisk,
+    /// Of every payment that [`post`] asks for: a repetition must be the same request.
+    due_at: DateTime<Utc>,
 }
 
-/// POSTs new payments until `count` of them were refused; the ids of the others, and the refused keys.
-async fn until_refused(site: &Installation, name: &str, count: usize) -> (Vec<String>, Vec<String>) {
-    let (mut ids, mut refused) = (Vec::new(), Vec::new());
-    for n in 0..20_000 {
-        let key = format!("{name}-{n}");
-        match post(site, &key).await {
-            Some(id) => ids.push(id),
-            None => refused.push(key),
-        }
-        if refused.len() == count {
-            return (ids, refused);
-        }
-    }
-    panic!("never full: {} created", ids.len());
-}
-
-#[tokio::test]
-async fn a_database_whose_disk_is_full_refuses_for_now_and_loses_and_doubles_nothing() {
-    let Some(disk) = TinyDisk::mount("600m") else { return };
-    let mut server =
-        Postgres::start(disk.path(), ports::free(), Durability::Durable).await.expect("a server");
+async fn cramped() -> Option<Cramped> {
+    let disk = TinyDisk::mount("400m")?;
+    let server = Postgres::start(disk.path(), ports::free(), Durability::Durable).await.expect("a server");
     let config = punctual::platform::config::Database {
         url: server.url().as_str().into(),
         partition_days_ahead: 10,
         ..Default::default()
     };
     punctual::schedule::migrate(&config).await.expect("the migrations run");
-    let mut site = running(&[
+    let site = running(&[
         ("database.url", &server.url()),
         ("api.due_grace", "1h"),
         ("database.acquire_timeout", "1s"),
     ])
     .await;
-    let mut ids = create(&site, "before", 60, 1_500).await;
+    Some(Cramped { site, server, disk, due_at: in_ms(2_000) })
+}
 
-    // No file can grow: statements are refused, the server lives.
-    disk.fill();
-    let (created, refused) = until_refused(&site, "grow", 5).await;
-    ids.extend(created);
-    for key in &refused {
-        ids.extend(post(&site, key).await);
+impl Cramped {
+    /// POSTs once; 201 gives its id, 503 nothing.
+    async fn post(&self, key: &str) -> Option<String> {
+        let due_at = self.due_at.to_rfc3339_opts(SecondsFormat::Micros, true);
+        let body = json!({"payee": "sim_ok", "amount": 1_250, "currency": "EUR", "dueAt": due_at,
+            "description": "x".repeat(200)});
+        let (status, body) = self.site.post(key, &body).await.expect("the API itself is there");
+        match status {
+            201 => Some(body["paymentId"].as_str().expect("an id").to_owned()),
+            503 => None,
+            other => panic!("{key}: {other}: {body}"),
+        }
     }
-    eventually("all have been due for a second, or were paid", seconds(10), || due_for_a_second(&site)).await;
+
+    /// POSTs new payments until five of them were refused; the ids of the others, and the refused keys.
+    async fn post_until_refused(&self) -> (Vec<String>, Vec<String>) {
+        let (mut ids, mut refused) = (Vec::new(), Vec::new());
+        for n in 0..20_000 {
+            let key = format!("full-{n}");
+            match self.post(&key).await {
+                Some(id) => ids.push(id),
+                None => refused.push(key),
+            }
+            if refused.len() == 5 {
+                return (ids, refused);
+            }
+        }
+        panic!("never full: {} created", ids.len());
+    }
+
+    /// With space again: what was refused is created by the same request, and everything is paid once.
+    async fn recovers(mut self, mut ids: Vec<String>, refused: Vec<String>) {
+        for key in &refused {
+            ids.push(eventually("it is created after all", seconds(20), || self.post(key)).await);
+        }
+        ids.sort();
+        ids.dedup();
+        all_paid_once(&self.site, &ids, seconds(30)).await;
+        let rows = "SELECT count(*) FROM payments";
+        let rows: i64 =
+            sqlx::query_scalar(rows).fetch_one(&mut sql(&self.site).await).await.expect("a count");
+        assert_eq!(rows, i64::try_from(ids.len()).expect("few"), "one row for each, none that nobody knows");
+        for role in ["api-1", "relay-1", "worker-1", "keeper-1"] {
+            assert_eq!(self.site.role(role).exit_code(), None, "{role} lives on");
+        }
+        self.site.roles.clear();
+        self.server.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_database_whose_tables_cannot_grow_refuses_for_now_and_loses_and_doubles_nothing() {
+    let Some(cramped) = cramped().await else { return };
+    let site = &cramped.site;
+    let mut ids = create(site, "before", 60, 1_500).await;
+    cramped.disk.fill();
+    let (created, refused) = cramped.post_until_refused().await;
+    ids.extend(created);
+    eventually("all have been due for a second, or were paid", seconds(10), || due_for_a_second(site)).await;
     let claimed = sqlx::query_scalar("SELECT payment_id::text FROM attempts");
     let claimed: BTreeSet<String> =
-        claimed.fetch_all(&mut sql(&site).await).await.expect("ids").into_iter().collect();
+        claimed.fetch_all(&mut sql(site).await).await.expect("ids").into_iter().collect();
     for line in site.ledger().await {
-        assert!(
-            claimed.contains(line["paymentId"].as_str().expect("an id")),
-            "asked without a claim: {line}"
-        );
+        let id = line["paymentId"].as_str().expect("an id");
+        assert!(claimed.contains(id), "asked without a claim: {line}");
     }
-    disk.free();
-    for key in &refused {
-        ids.push(eventually("it is created after all", seconds(20), || post(&site, key)).await);
-    }
-    ids.sort();
-    ids.dedup();
-    all_paid_once(&site, &ids, seconds(30)).await;
+    cramped.disk.free();
+    cramped.recovers(ids, refused).await;
+}
 
-    // No further log segment: the server itself cannot go on.
-    let mut ids = create(&site, "before-the-log", 60, 1_000).await;
-    disk.fill();
+#[tokio::test]
+async fn a_database_that_gives_up_for_want_of_space_for_its_log_loses_and_doubles_nothing() {
+    let Some(mut cramped) = cramped().await else { return };
+    let (site, server) = (&cramped.site, &cramped.server);
+    let mut ids = create(site, "before", 60, 1_000).await;
+    cramped.disk.fill();
     eventually("the server gives up", seconds(30), || async {
         // Refused, or cut off: both are what is waited for.
-        let Ok(mut session) = PgConnection::connect(&server.url()).await else { return gone(&server) };
+        let Ok(mut session) = PgConnection::connect(&server.url()).await else { return gone(server) };
         let fill_a_segment =
             "SELECT pg_logical_emit_message(false, 'fill', repeat('x', 1000000)), pg_switch_wal()";
         let _ = sqlx::query(fill_a_segment).execute(&mut session).await;
         None
     })
     .await;
-    let (created, refused) = until_refused(&site, "log", 5).await;
+    let (created, refused) = cramped.post_until_refused().await;
     ids.extend(created);
-    disk.free();
-    server.restart().await.expect("with space it comes back");
-    for key in &refused {
-        ids.push(eventually("it is created after all", seconds(20), || post(&site, key)).await);
-    }
-    ids.sort();
-    ids.dedup();
-    all_paid_once(&site, &ids, seconds(30)).await;
-    for role in ["api-1", "relay-1", "worker-1", "keeper-1"] {
-        assert_eq!(site.role(role).exit_code(), None, "{role} lives on");
-    }
-    site.roles.clear();
-    server.stop().await;
+    cramped.disk.free();
+    cramped.server.restart().await.expect("with space it comes back");
+    cramped.recovers(ids, refused).await;
 }
 
 /// The server does not listen any more.
