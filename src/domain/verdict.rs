@@ -1,7 +1,6 @@
 //! What a gateway's answer means. "Unknown" is a verdict, never an error.
 
 use super::money::Money;
-use chrono::{DateTime, Utc};
 use std::time::Duration;
 
 /// The meaning of what came back (or did not) from one attempt.
@@ -179,8 +178,9 @@ pub enum Lookup {
     Found(Verdict),
     /// The gateway does not show the key (yet).
     NotFound {
-        /// When a send that happened before now must have become visible, if the gateway says.
-        visible_after: Option<DateTime<Utc>>,
+        /// How long until a send that happened before this answer must have become visible, if the gateway
+        /// says. A length, because an instant would be one of the host's clock.
+        visible_after: Option<Duration>,
     },
     /// The look-up itself failed; nothing learned.
     Unavailable {

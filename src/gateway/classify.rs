@@ -241,9 +241,9 @@ fn refused(asked: &Asked, status: u16, retry_after: Option<Duration>, body: &[u8
     }
 }
 
-/// What the answer to `GET /charges?key=` means. `visible_after`: when a send made before now must
-/// be visible.
-pub(super) fn lookup(asked: &Asked, heard: Heard, visible_after: DateTime<Utc>) -> Lookup {
+/// What the answer to `GET /charges?key=` means. `visible_after`: how long until a send made before
+/// now must be visible.
+pub(super) fn lookup(asked: &Asked, heard: Heard, visible_after: Duration) -> Lookup {
     let Heard::Answer { status, retry_after, body } = heard else {
         return Lookup::Unavailable { retry_after: None };
     };

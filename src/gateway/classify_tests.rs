@@ -4,7 +4,7 @@ use super::*;
 use crate::domain::verdict::DeclineClass;
 
 const ID: &str = "01890000-0000-8000-8000-000000000001";
-const LATER: DateTime<Utc> = DateTime::<Utc>::MAX_UTC;
+const LATER: Duration = Duration::from_secs(60);
 
 fn asked() -> Asked {
     let amount = Money {

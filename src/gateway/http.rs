@@ -144,8 +144,7 @@ impl HttpGateway {
         let took = self.clock.mono().0.saturating_sub(started.0);
         metrics::GATEWAY_REQUEST.record(took, [&self.profile.name.0, "lookup"]);
         // Counted from after the answer: later than needed, never earlier.
-        let visible_after = self.clock.wall() + self.profile.not_found_horizon;
-        classify::lookup(&asked, heard, visible_after)
+        classify::lookup(&asked, heard, self.profile.not_found_horizon)
     }
 
     async fn hear(&self, mut response: Response) -> Heard {

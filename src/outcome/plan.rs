@@ -153,7 +153,7 @@ pub enum AfterLookup {
 /// resend: it has the request, so another one would ask nothing new. A look-up that failed permits
 /// nothing, for it would turn a look-up outage into a wave of resends.
 #[must_use]
-pub fn after_lookup(plan: Plan, found: Lookup, now: DateTime<Utc>) -> AfterLookup {
+pub fn after_lookup(plan: Plan, found: Lookup) -> AfterLookup {
     let only_asked =
         |retry_after| AfterLookup::Settle(Verdict::NotSent { why: NotSent::OnlyAsked, retry_after });
     match found {
@@ -170,9 +170,7 @@ pub fn after_lookup(plan: Plan, found: Lookup, now: DateTime<Utc>) -> AfterLooku
         },
         Lookup::NotFound { visible_after } => match plan {
             Plan::LookUpThenCharge => AfterLookup::Charge,
-            Plan::LookUpOnly | Plan::Charge | Plan::GiveBack(_) | Plan::Park(_) => {
-                only_asked(visible_after.and_then(|visible| (visible - now).to_std().ok()))
-            }
+            Plan::LookUpOnly | Plan::Charge | Plan::GiveBack(_) | Plan::Park(_) => only_asked(visible_after),
         },
         Lookup::Unavailable { retry_after } => only_asked(retry_after),
     }

@@ -83,17 +83,17 @@ fn not_found_permits_a_resend_only_where_it_was_planned() {
         let retry_after = seconds.map(Duration::from_secs);
         AfterLookup::Settle(Verdict::NotSent { why: NotSent::OnlyAsked, retry_after })
     };
-    let missing = |ahead| Lookup::NotFound { visible_after: Some(now() + TimeDelta::seconds(ahead)) };
-    assert_eq!(after_lookup(Plan::LookUpThenCharge, missing(60), now()), AfterLookup::Charge);
-    assert_eq!(after_lookup(Plan::LookUpOnly, missing(60), now()), only_asked(Some(60)));
-    assert_eq!(after_lookup(Plan::LookUpOnly, missing(-60), now()), only_asked(None));
+    let missing = |seconds: Option<u64>| Lookup::NotFound { visible_after: seconds.map(Duration::from_secs) };
+    assert_eq!(after_lookup(Plan::LookUpThenCharge, missing(Some(60))), AfterLookup::Charge);
+    assert_eq!(after_lookup(Plan::LookUpOnly, missing(Some(60))), only_asked(Some(60)));
+    assert_eq!(after_lookup(Plan::LookUpOnly, missing(None)), only_asked(None));
     for plan in [Plan::LookUpThenCharge, Plan::LookUpOnly] {
         let down = Lookup::Unavailable { retry_after: Some(Duration::from_secs(7)) };
-        assert_eq!(after_lookup(plan, down, now()), only_asked(Some(7)));
+        assert_eq!(after_lookup(plan, down), only_asked(Some(7)));
         let claims_not_sent = Lookup::Found(not_sent(NotSent::Rejected));
-        assert_eq!(after_lookup(plan, claims_not_sent, now()), only_asked(None));
+        assert_eq!(after_lookup(plan, claims_not_sent), only_asked(None));
         let open = Verdict::Unknown(Doubt::ServerError);
-        assert_eq!(after_lookup(plan, Lookup::Found(open.clone()), now()), AfterLookup::Settle(open));
+        assert_eq!(after_lookup(plan, Lookup::Found(open.clone())), AfterLookup::Settle(open));
     }
 }
 

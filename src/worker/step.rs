@@ -176,7 +176,7 @@ impl<S: Schedule> Step<S> {
     /// What became of the key; moves no money.
     async fn ask(&self, claimed: &Claimed, plan: Plan) -> AfterLookup {
         let found = self.gateway.lookup(claimed.payment()).await;
-        outcome::after_lookup(plan, found, self.now(claimed))
+        outcome::after_lookup(plan, found)
     }
 
     /// Writes a group of outcomes under their fences, again and again while the lease lasts; only

@@ -278,7 +278,7 @@ impl World {
                     self.workers[at].state = Doing::Knows { verdict, how: How::LookedUp };
                     return;
                 }
-                match after_lookup(planned, found, self.now) {
+                match after_lookup(planned, found) {
                     AfterLookup::Settle(verdict) => Doing::Knows { verdict, how: How::LookedUp },
                     AfterLookup::Charge => self.send(at, key),
                 }
