@@ -28,8 +28,10 @@ fn main() -> ExitCode {
     let mut figures = Figures::default();
     runtime.block_on(async {
         kafka::services_are_real(&mut figures).await;
-        let ran = once::show(&mut figures).await;
+        let ran = once::few(&mut figures).await;
         kafka::notices_are_readable(&mut figures, &ran);
+        drop(ran);
+        once::many(&mut figures).await;
     });
     doctests::order_is_held_by_types(&mut figures);
     if figures.close().0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }

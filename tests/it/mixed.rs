@@ -2,22 +2,24 @@
 //! evidence-main`, under the same checker.
 
 use crate::support::checker::check;
-use crate::support::mixed::{Plan, run};
+use crate::support::mixed::{Crew, FEW_KINDS, Plan, Trouble, run};
 use std::time::Duration;
 
 #[tokio::test]
 async fn sixty_payments_of_every_kind_keep_every_promise_while_a_worker_is_killed_among_them() {
     let plan = Plan {
         seed: 7,
-        sixties: 1,
+        kinds: FEW_KINDS,
+        times: 1,
+        cancels: 12,
         over: Duration::from_secs(10),
-        freeze_after: None,
-        kill_after: Duration::from_secs(3),
+        crew: Crew { apis: 1, relays: 1, workers: 2, publishers: 1 },
+        troubles: vec![(Duration::from_secs(3), Trouble::WorkerLost)],
     };
-    let ran = run(&plan).await;
-    assert_eq!(ran.records.payments.len(), 60);
+    let ran = run(&plan, &[], None).await;
+    assert_eq!(ran.records.payments.len(), 72);
     assert_eq!(ran.waiting, 0, "neither final nor parked");
-    assert!(ran.open_at_kill > 0, "the kill hit no open claim, so it proved nothing");
+    assert!(ran.open_at_kill() > 0, "the kill hit no open claim, so it proved nothing");
     for checked in check(&ran.records) {
         assert!(checked.broken.is_empty(), "{:?}: {:#?}", checked.invariant, checked.broken);
         // Nothing was declined for good and nothing parked only if the run met none of its own kinds.

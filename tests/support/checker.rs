@@ -8,6 +8,7 @@ use super::records::{AttemptRow, LedgerLine, PaymentRow, Records, Told};
 use punctual::domain::history;
 use punctual::domain::ids::PaymentId;
 use punctual::domain::invariants::Invariant as Is;
+use punctual::domain::reason::Reason;
 use punctual::domain::state::Status;
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
@@ -47,6 +48,7 @@ pub fn check(records: &Records) -> Vec<Checked> {
         amounts_are_equal(records, &index),
         keys_follow_payment_and_epoch(records, &index),
         one_request_per_attempt(records),
+        granted_cancels_hold(records, &index),
         nothing_after_the_end(records, &index),
         sums_are_equal(records, &index),
         history_is_legal_and_whole(records, &index),
@@ -55,6 +57,7 @@ pub fn check(records: &Records) -> Vec<Checked> {
         each_stale_settle_is_told(records, &index),
         completed_means_charged(records, &index),
         status_is_the_last_row(records, &index),
+        events_tell_everything(records, &index),
         settled_or_waiting(records),
         acknowledged_creates_exist(records, &index),
         parked_have_a_reason(records),
@@ -190,6 +193,24 @@ fn one_request_per_attempt(records: &Records) -> Checked {
     checked
 }
 
+/// 200 means that it never was and never is charged; 409 means that it was too late, and so it is not
+/// CANCELLED. An answer that was lost says neither, and what follows of the row is for the others.
+fn granted_cancels_hold(records: &Records, index: &Index<'_>) -> Checked {
+    let mut checked = Checked::new(Is::M7);
+    for cancel in &records.cancelled {
+        let status = index.payments.get(&cancel.id).map(|payment| payment.status);
+        let asked = records.ledger.iter().filter(|line| line.payment_id == Some(cancel.id)).count();
+        let holds = match cancel.status {
+            Some(200) => status == Some(Status::Cancelled) && asked == 0,
+            Some(409) => status.is_some_and(|status| status != Status::Cancelled),
+            Some(_) => false,
+            None => true,
+        };
+        checked.look(holds, || format!("{cancel:?}: {status:?}, {asked} requests"));
+    }
+    checked
+}
+
 fn nothing_after_the_end(records: &Records, index: &Index<'_>) -> Checked {
     let mut checked = Checked::new(Is::M8);
     for told in &records.history {
@@ -288,13 +309,27 @@ fn completed_means_charged(records: &Records, index: &Index<'_>) -> Checked {
         let charged = index.charged.contains(&payment.id);
         let holds = match payment.status {
             Status::Completed | Status::Refunded => charged,
-            Status::Pending | Status::Failed | Status::Cancelled | Status::Parked => !charged,
+            Status::Pending | Status::Failed | Status::Cancelled => !charged,
+            Status::Parked => !charged || undecided(payment),
             // The question is open, and asked.
             Status::Processing | Status::Unknown => true,
         };
         checked.look(holds, || format!("{} is {:?}, charged: {charged}", payment.id, payment.status));
     }
     checked
+}
+
+/// Parked because nobody but the gateway's people can say whether it was charged.
+fn undecided(payment: &PaymentRow) -> bool {
+    const UNDECIDED: [Reason; 5] = [
+        Reason::ContractViolation,
+        Reason::KeyExpiredUndecided,
+        Reason::UnknownTooLong,
+        Reason::UnprovenDecline,
+        Reason::AccountChanged,
+    ];
+    let reason = payment.reason.as_deref().and_then(Reason::from_text);
+    reason.is_some_and(|reason| UNDECIDED.contains(&reason))
 }
 
 fn status_is_the_last_row(records: &Records, index: &Index<'_>) -> Checked {
@@ -304,6 +339,27 @@ fn status_is_the_last_row(records: &Records, index: &Index<'_>) -> Checked {
         checked.look(last == Some(payment.status), || {
             format!("{} is {:?}, history ends in {last:?}", payment.id, payment.status)
         });
+    }
+    checked
+}
+
+/// What a consumer sees of one payment: 1, 2, 3, … to its last row, once repetitions are left out.
+fn events_tell_everything(records: &Records, index: &Index<'_>) -> Checked {
+    let mut checked = Checked::new(Is::K4);
+    let mut seen: BTreeMap<PaymentId, Vec<i64>> = BTreeMap::new();
+    for (payment, sequence) in &records.events {
+        let sequences = seen.entry(*payment).or_default();
+        if !sequences.contains(sequence) {
+            sequences.push(*sequence);
+        }
+    }
+    if records.events.is_empty() {
+        return checked;
+    }
+    for payment in index.payments.values() {
+        let sequences = seen.get(&payment.id).map_or(&[][..], Vec::as_slice);
+        let whole = sequences.iter().copied().eq(1..=i64::from(payment.history_seq));
+        checked.look(whole, || format!("{}: events {sequences:?}, {} rows", payment.id, payment.history_seq));
     }
     checked
 }

@@ -2,7 +2,7 @@
 //! none.
 
 use super::checker::check;
-use super::records::{Acknowledged, AttemptRow, LedgerLine, PaymentRow, Records, Told};
+use super::records::{Acknowledged, AttemptRow, Cancelled, LedgerLine, PaymentRow, Records, Told};
 use chrono::{DateTime, TimeDelta, Utc};
 use punctual::domain::history::{Event, FIRST_PREV, HistoryRow};
 use punctual::domain::ids::{Epoch, Fence, PaymentId};
@@ -121,6 +121,8 @@ fn honest() -> Records {
         payments: vec![payment],
         attempts: vec![attempt(1, 0, "declined"), attempt(2, 1, "charged")],
         history,
+        cancelled: vec![Cancelled { id: id(), status: Some(409) }],
+        events: (1..=5).map(|seq| (id(), seq)).collect(),
     }
 }
 
@@ -151,6 +153,9 @@ fn every_forgery_is_caught_by_its_own_number() {
         ("M5", |r| r.ledger[1].key = Some(id().to_string())),
         ("M5", |r| r.attempts[0].verdict = Some("unknown".into())),
         ("M6", |r| r.ledger.push(r.ledger[1].clone())),
+        ("M7", |r| r.cancelled[0].status = Some(200)),
+        ("M7", |r| r.cancelled[0].status = Some(503)),
+        ("M7", |r| r.payments[0].status = Status::Cancelled),
         ("M8", |r| r.history[2].row.to = Status::Failed),
         ("M9", |r| r.payments[0].amount = 1),
         ("H1", |r| drop(r.history.remove(2))),
@@ -163,6 +168,9 @@ fn every_forgery_is_caught_by_its_own_number() {
         ("H6", |r| r.ledger[1].charged = false),
         ("H6", |r| r.payments[0].status = Status::Failed),
         ("H7", |r| r.payments[0].status = Status::Parked),
+        ("K4", |r| drop(r.events.pop())),
+        ("K4", |r| r.events.swap(0, 1)),
+        ("K4", |r| r.events.push((id(), 6))),
         ("L1", |r| r.payments[0].status = Status::Processing),
         ("L2", |r| r.payments.clear()),
         ("L2", |r| r.acknowledged[0].amount = 1),

@@ -78,6 +78,33 @@ impl Drop for Role {
     }
 }
 
+/// The APIs of an installation as a client sees them, whatever becomes of its other processes.
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    api_key: String,
+    apis: Vec<String>,
+}
+
+impl Client {
+    fn payments(&self, turn: usize) -> String {
+        format!("{}/v1/scheduled-payments", self.apis[turn % self.apis.len()])
+    }
+
+    /// POSTs a payment to the API whose turn it is.
+    pub async fn post(&self, turn: usize, key: &str, body: &Value) -> reqwest::Result<(u16, Value)> {
+        let request = self.http.post(self.payments(turn)).bearer_auth(&self.api_key);
+        let request = request.header("Idempotency-Key", key).header("Content-Type", "application/json");
+        answer(request.body(body.to_string())).await
+    }
+
+    /// Cancels a payment at the API whose turn it is.
+    pub async fn cancel(&self, turn: usize, id: &str) -> reqwest::Result<(u16, Value)> {
+        let url = format!("{}/{id}", self.payments(turn));
+        answer(self.http.delete(url).bearer_auth(&self.api_key)).await
+    }
+}
+
 /// Everything that shares one database, one ring and one sandbox.
 #[derive(Debug)]
 pub struct Installation {
@@ -282,6 +309,18 @@ impl Installation {
     /// A running role.
     pub fn role(&mut self, name: &str) -> &mut Role {
         self.roles.get_mut(name).unwrap_or_else(|| panic!("no role {name}"))
+    }
+
+    /// Where its Kafka is.
+    pub fn kafka(&self) -> &str {
+        self.environment.get(&variable("kafka.bootstrap_servers")).expect("a setting of every process")
+    }
+
+    /// A client of all running APIs.
+    pub fn client(&self) -> Client {
+        let apis = self.roles.iter().filter(|(name, _)| name.starts_with("api-"));
+        let apis = apis.map(|(_, role)| role.url.clone()).collect();
+        Client { http: self.http.clone(), api_key: self.api_key.clone(), apis }
     }
 
     /// POSTs a payment to `api-1`.

@@ -1,15 +1,17 @@
-//! The mixed run: payments of every kind of luck, due close together, on a whole installation whose
-//! workers are frozen and killed in the middle.
+//! The mixed run: payments of every kind of luck, due close together, some of them cancelled at their
+//! due instant, on a whole installation whose processes are frozen and killed in the middle.
 //!
 //! What is asked for is decided by the seed alone; what the faults hit is not, and is therefore
 //! looked up afterwards: a fault that hit nothing proved nothing. Waits are for conditions, with a
 //! bound that fails.
 
+use super::events;
 use super::eventually;
-use super::installation::Installation;
-use super::records::{Acknowledged, Records, look, read};
+use super::installation::{Client, Installation};
+use super::records::{Acknowledged, Cancelled, Records, look, read};
 use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
 use futures_util::StreamExt;
+use punctual::dev::kafka::Broker;
 use punctual::domain::ids::PaymentId;
 use punctual::domain::state::Status;
 use rand::seq::SliceRandom;
@@ -20,7 +22,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 /// Destination references and how many of every sixty payments have them.
-pub const MIX: &[(&str, usize)] = &[
+pub const FEW_KINDS: &[(&str, usize)] = &[
     ("sim_ok", 34),
     ("sim_slow_1200", 6),
     ("sim_decline_insufficient_funds|sim_ok", 3),
@@ -33,6 +35,30 @@ pub const MIX: &[(&str, usize)] = &[
     ("sim_reset_after_write", 2),
 ];
 
+/// Everything that the sandbox can imitate, and how many of every hundred payments have it.
+pub const EVERY_KIND: &[(&str, usize)] = &[
+    ("sim_ok", 52),
+    ("sim_slow_1200", 8),
+    ("sim_decline_insufficient_funds|sim_ok", 3),
+    ("sim_decline_insufficient_funds", 2),
+    ("sim_decline_stolen_card", 3),
+    ("sim_decline_do_not_honor", 2),
+    ("sim_429_2|sim_ok", 3),
+    ("sim_in_use_2", 2),
+    ("sim_500_charged", 3),
+    ("sim_500_sticky", 1),
+    ("sim_timeout_charged", 3),
+    ("sim_timeout_not_charged|sim_ok", 3),
+    ("sim_reset_after_write", 3),
+    ("sim_pending_2_ok", 3),
+    ("sim_pending_2_fail", 2),
+    ("sim_lookup_lag_2", 2),
+    ("sim_lookup_404_charged", 2),
+    ("sim_wrong_amount", 1),
+    ("sim_wrong_currency", 1),
+    ("sim_garbage", 1),
+];
+
 /// Short times: what takes hours in production is over within the run.
 pub const SETTINGS: &[(&str, &str)] = &[
     ("gateway.total_timeout", "2s"),
@@ -41,54 +67,121 @@ pub const SETTINGS: &[(&str, &str)] = &[
     ("worker.lease", "8s"),
     ("worker.margin", "2s"),
     ("kafka.session_timeout", "6s"),
+    ("relay.shard_lease", "4s"),
     ("ladder.retry", "1s,2s,2s,3s,3s"),
     ("ladder.reask", "1s,2s,4s,8s"),
     ("ladder.held_back", "1s,2s,4s"),
 ];
 
-/// What to run.
+/// How long a killed process stays away.
+const AWAY: Duration = Duration::from_secs(3);
+/// And a killed broker.
+const BROKER_AWAY: Duration = Duration::from_secs(10);
+
+/// How many processes of each role.
 #[derive(Debug, Clone, Copy)]
+pub struct Crew {
+    /// `api-1`, …; requests go to each in turn.
+    pub apis: usize,
+    /// `relay-1`, …
+    pub relays: usize,
+    /// `worker-1`, …
+    pub workers: usize,
+    /// `publisher-1`, …
+    pub publishers: usize,
+}
+
+/// What is done to a process while payments are due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// Stopped in a call until the reaper has taken its claim away, then thawed; ends by itself and is
+    /// started anew.
+    WorkerFrozen,
+    /// SIGKILL in a call; stays away.
+    WorkerLost,
+    /// SIGKILL in a call; started anew after 3 s.
+    WorkerKilled,
+    /// SIGKILL of the first relay; started anew after 3 s.
+    RelayKilled,
+    /// SIGKILL of the broker; started anew after 10 s. Needs a broker of the run's own.
+    BrokerKilled,
+}
+
+/// What to run.
+#[derive(Debug, Clone)]
 pub struct Plan {
     /// Decides kinds, amounts, currencies and due instants.
     pub seed: u64,
-    /// Times sixty payments.
-    pub sixties: usize,
+    /// Kinds and how many of each.
+    pub kinds: &'static [(&'static str, usize)],
+    /// Times the counts of `kinds`.
+    pub times: usize,
+    /// So many more that are cancelled within 300 ms around their due instant.
+    pub cancels: usize,
     /// All are due within this.
     pub over: Duration,
-    /// A worker is frozen past its lease this long after the first due instant, if at all.
-    pub freeze_after: Option<Duration>,
-    /// A worker is killed this long after the first due instant.
-    pub kill_after: Duration,
+    /// Who takes part, beside one keeper.
+    pub crew: Crew,
+    /// What is done how long after the first due instant; one at a time.
+    pub troubles: Vec<(Duration, Trouble)>,
+}
+
+/// One trouble as it came about.
+#[derive(Debug, Clone)]
+pub struct Happened {
+    /// What was done.
+    pub trouble: Trouble,
+    /// Slot and incarnation of a worker, else the process's name.
+    pub whom: String,
+    /// From.
+    pub from: DateTime<Utc>,
+    /// Until it was thawed or started anew.
+    pub until: DateTime<Utc>,
 }
 
 /// What happened, beside what was recorded.
 #[derive(Debug)]
 pub struct Ran {
-    /// Still running, but for the killed worker.
+    /// Still running.
     pub site: Installation,
     /// What was recorded, at the end.
     pub records: Records,
-    /// The instant of the freeze and of the thaw.
-    pub frozen: Option<(DateTime<Utc>, DateTime<Utc>)>,
-    /// The instant of the kill.
-    pub killed_at: DateTime<Utc>,
-    /// Slot and incarnation of the killed worker.
-    pub killed: String,
-    /// Claims that the killed worker left without an outcome.
-    pub open_at_kill: usize,
-    /// Payments due after the kill that its partitions still held notices of: at least this many were
-    /// first claimed more than two seconds late.
-    pub held_back_by_kill: usize,
+    /// In the order of the plan.
+    pub troubles: Vec<Happened>,
     /// Neither final nor parked at the end; each waits for an instant of its ladder.
     pub waiting: usize,
 }
 
-/// Payments as the seed says; due instants count from `first`.
+impl Ran {
+    /// Claims that killed workers left without an outcome.
+    pub fn open_at_kill(&self) -> usize {
+        let killed = |name: &String| {
+            self.troubles.iter().any(|it| {
+                matches!(it.trouble, Trouble::WorkerLost | Trouble::WorkerKilled) && it.whom == *name
+            })
+        };
+        let open = |a: &&super::records::AttemptRow| killed(&a.worker) && a.settled_at.is_none();
+        self.records.attempts.iter().filter(open).count()
+    }
+
+    /// Payments first claimed more than two seconds late that were due after something was killed:
+    /// what it held had to be taken over.
+    pub fn taken_over(&self) -> usize {
+        let kill = self.troubles.iter().find(|it| it.trouble != Trouble::WorkerFrozen);
+        let late = |(due, late): &(DateTime<Utc>, TimeDelta)| {
+            kill.is_some_and(|kill| *due > kill.from) && *late > TimeDelta::seconds(2)
+        };
+        lateness(&self.records).filter(late).count()
+    }
+}
+
+/// Payments as the seed says; due instants count from `first`. Those to be cancelled come last.
 fn drawn(plan: &Plan, first: DateTime<Utc>) -> Vec<Acknowledged> {
     let mut dice = StdRng::seed_from_u64(plan.seed);
     let mut kinds: Vec<&str> =
-        MIX.iter().flat_map(|(kind, count)| vec![*kind; count * plan.sixties]).collect();
+        plan.kinds.iter().flat_map(|(kind, count)| vec![*kind; count * plan.times]).collect();
     kinds.shuffle(&mut dice);
+    kinds.extend(vec!["sim_ok"; plan.cancels]);
     let over = u64::try_from(plan.over.as_micros()).expect("a short run");
     let one = |kind: &str| Acknowledged {
         // Replaced by the API's answer.
@@ -101,12 +194,13 @@ fn drawn(plan: &Plan, first: DateTime<Utc>) -> Vec<Acknowledged> {
     kinds.into_iter().map(one).collect()
 }
 
-async fn create(site: &Installation, drawn: Vec<Acknowledged>) -> Vec<Acknowledged> {
+async fn create(client: &Client, drawn: Vec<Acknowledged>) -> Vec<Acknowledged> {
     let posts = drawn.into_iter().enumerate().map(|(number, mut payment)| async move {
         let due_at = payment.due_at.to_rfc3339_opts(chrono::SecondsFormat::Micros, true);
         let body = json!({"payee": payment.payee, "amount": payment.amount, "currency": payment.currency,
                           "dueAt": due_at});
-        let (status, created) = site.post(&format!("mixed-{number}"), &body).await.expect("the API answers");
+        let key = format!("mixed-{number}");
+        let (status, created) = client.post(number, &key, &body).await.expect("the API answers");
         assert_eq!(status, 201, "{created}");
         let id = created["paymentId"].as_str().expect("an id");
         payment.id = id.parse().expect("a payment id");
@@ -115,47 +209,115 @@ async fn create(site: &Installation, drawn: Vec<Acknowledged>) -> Vec<Acknowledg
     futures_util::stream::iter(posts).buffered(8).collect().await
 }
 
-/// Runs it all and reads everything that was recorded.
+/// Cancels each of these at an instant within 300 ms around its due instant, at one API after the other.
+async fn cancel(client: &Client, doomed: &[Acknowledged]) -> Vec<Cancelled> {
+    let count = i64::try_from(doomed.len().max(1)).expect("few");
+    let cancels = (0..).zip(doomed).map(|(number, payment)| async move {
+        let at = payment.due_at + TimeDelta::milliseconds(number * 600 / count - 300);
+        // Not a wait for a condition: the instant is the test.
+        tokio::time::sleep((at - Utc::now()).to_std().unwrap_or_default()).await;
+        let turn = usize::try_from(number).expect("few");
+        let answer = client.cancel(turn, &payment.id.to_string()).await;
+        Cancelled { id: payment.id, status: answer.ok().map(|(status, _)| status) }
+    });
+    futures_util::future::join_all(cancels).await
+}
+
+/// Runs it all and reads everything that was recorded. `broker` is the run's own, where the plan kills it.
 ///
 /// # Panics
 /// Where a step of the run itself cannot be made; broken promises are for the checker.
-pub async fn run(plan: &Plan) -> Ran {
-    let mut site = Installation::new(SETTINGS).await;
-    for (role, name) in [
-        ("api", "api-1"),
-        ("relay", "relay-1"),
-        ("keeper", "keeper-1"),
-        ("worker", "worker-1"),
-        ("worker", "worker-2"),
-    ] {
-        site.start(role, name, &[]).await;
+pub async fn run(plan: &Plan, settings: &[(&str, &str)], broker: Option<&mut Broker>) -> Ran {
+    let settings: Vec<_> = SETTINGS.iter().chain(settings).copied().collect();
+    let mut site = Installation::new(&settings).await;
+    site.start("keeper", "keeper-1", &[]).await;
+    let crew = plan.crew;
+    for (role, count) in
+        [("api", crew.apis), ("relay", crew.relays), ("worker", crew.workers), ("publisher", crew.publishers)]
+    {
+        for number in 1..=count {
+            site.start(role, &format!("{role}-{number}"), &[]).await;
+        }
     }
-    let first = Utc::now().trunc_subsecs(0) + TimeDelta::seconds(15);
-    let acknowledged = create(&site, drawn(plan, first)).await;
+    let client = site.client();
+    let count = plan.times * plan.kinds.iter().map(|(_, count)| count).sum::<usize>() + plan.cancels;
+    // Creation goes at 40 a second where the machine is slow.
+    let ahead = TimeDelta::seconds(i64::try_from(10 + count / 40).expect("small"));
+    let first = Utc::now().trunc_subsecs(0) + ahead;
+    let acknowledged = create(&client, drawn(plan, first)).await;
     assert!(Utc::now() < first, "creating took longer than planned");
+    let doomed = &acknowledged[count - plan.cancels..];
+    let mut database = look(&site.database.url).await;
+    let troubled = trouble_all(&mut site, &mut database, plan, first, &acknowledged, broker);
+    let (troubles, cancelled) = futures_util::future::join(troubled, cancel(&client, doomed)).await;
+    let last = first + TimeDelta::from_std(plan.over).expect("short");
+    reached(last, Duration::ZERO).await;
+    let waiting = rest(&mut database, Duration::from_secs(90)).await;
+    let mut records = read(&site.database.url, &site.ledger().await, acknowledged).await;
+    records.cancelled = cancelled;
+    if crew.publishers > 0 {
+        records.events = events::published(&site, &records).await;
+    }
+    Ran { site, records, troubles, waiting }
+}
+
+/// Everything that the plan wants, one after the other.
+async fn trouble_all(
+    site: &mut Installation,
+    database: &mut PgConnection,
+    plan: &Plan,
+    first: DateTime<Utc>,
+    acknowledged: &[Acknowledged],
+    mut broker: Option<&mut Broker>,
+) -> Vec<Happened> {
     let long: Vec<Uuid> = acknowledged
         .iter()
         .filter(|payment| payment.payee.starts_with("sim_slow") || payment.payee.starts_with("sim_timeout"))
         .map(|payment| payment.id.as_uuid())
         .collect();
-    let mut database = look(&site.database.url).await;
-    let mut frozen = None;
-    if let Some(after) = plan.freeze_after {
-        reached(first, after).await;
-        frozen = Some(freeze(&mut site, &mut database, &long).await);
+    let mut happened = Vec::new();
+    for (after, trouble) in &plan.troubles {
+        reached(first, *after).await;
+        happened.push(match trouble {
+            Trouble::WorkerFrozen => freeze(site, database, &long).await,
+            Trouble::WorkerLost => {
+                let (_, whom) = in_a_call(database, &long).await;
+                kill(site, "worker", *trouble, slot(&whom), &whom, None).await
+            }
+            Trouble::WorkerKilled => {
+                let (_, whom) = in_a_call(database, &long).await;
+                kill(site, "worker", *trouble, slot(&whom), &whom, Some(AWAY)).await
+            }
+            Trouble::RelayKilled => kill(site, "relay", *trouble, "relay-1", "relay-1", Some(AWAY)).await,
+            Trouble::BrokerKilled => {
+                let broker = broker.as_deref_mut().expect("this plan needs a broker of its own");
+                let from = Utc::now();
+                broker.kill();
+                reached(from, BROKER_AWAY).await;
+                broker.restart().await.expect("the broker comes back");
+                Happened { trouble: *trouble, whom: "the broker".to_owned(), from, until: Utc::now() }
+            }
+        });
     }
-    reached(first, plan.kill_after).await;
-    let (_, killed) = in_a_call(&mut database, &long).await;
-    site.role(slot(&killed)).kill();
-    let killed_at = Utc::now();
-    let last = first + TimeDelta::from_std(plan.over).expect("short");
-    reached(last, Duration::ZERO).await;
-    let waiting = rest(&mut database, Duration::from_secs(90)).await;
-    let records = read(&site.database.url, &site.ledger().await, acknowledged).await;
-    let open = records.attempts.iter().filter(|a| a.worker == killed && a.settled_at.is_none()).count();
-    let late =
-        lateness(&records).filter(|(due, late)| *due > killed_at && *late > TimeDelta::seconds(2)).count();
-    Ran { site, records, frozen, killed_at, killed, open_at_kill: open, held_back_by_kill: late, waiting }
+    happened
+}
+
+/// SIGKILL; a new process of the same name comes `back` after so long.
+async fn kill(
+    site: &mut Installation,
+    role: &str,
+    trouble: Trouble,
+    name: &str,
+    whom: &str,
+    back: Option<Duration>,
+) -> Happened {
+    let from = Utc::now();
+    site.role(name).kill();
+    if let Some(after) = back {
+        reached(from, after).await;
+        site.start(role, name, &[]).await;
+    }
+    Happened { trouble, whom: whom.to_owned(), from, until: Utc::now() }
 }
 
 /// Due instant and lateness of each payment's first claim.
@@ -199,11 +361,7 @@ fn slot(worker: &str) -> &str {
 
 /// Freezes a worker in a call until the reaper has taken its claim away, thaws it, and starts it anew
 /// once it has noticed and ended.
-async fn freeze(
-    site: &mut Installation,
-    database: &mut PgConnection,
-    long: &[Uuid],
-) -> (DateTime<Utc>, DateTime<Utc>) {
+async fn freeze(site: &mut Installation, database: &mut PgConnection, long: &[Uuid]) -> Happened {
     let (claim, worker) = in_a_call(database, long).await;
     let name = slot(&worker);
     site.role(name).freeze();
@@ -222,12 +380,12 @@ async fn freeze(
     }
     site.role(name).thaw();
     let until = Utc::now();
-    let worker = std::cell::RefCell::new(site.role(name));
-    let ended = || async { worker.borrow_mut().exit_code() };
+    let frozen = std::cell::RefCell::new(site.role(name));
+    let ended = || async { frozen.borrow_mut().exit_code() };
     let code = eventually("a worker that was frozen ends", Duration::from_secs(40), ended).await;
     assert_ne!(code, 0, "it ends as a failure, so that it is started anew");
     site.start("worker", name, &[]).await;
-    (from, until)
+    Happened { trouble: Trouble::WorkerFrozen, whom: worker.clone(), from, until }
 }
 
 /// Waits until every payment is final or parked, or `within` is over and the rest wait for their

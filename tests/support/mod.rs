@@ -10,6 +10,7 @@ pub mod checker;
 #[cfg(test)]
 mod checker_tests;
 pub mod database;
+pub mod events;
 pub mod installation;
 pub mod mixed;
 pub mod proxy;

@@ -58,6 +58,15 @@ pub struct Acknowledged {
     pub due_at: DateTime<Utc>,
 }
 
+/// A cancel as the client saw it.
+#[derive(Debug, Clone, Copy)]
+pub struct Cancelled {
+    /// Of which payment.
+    pub id: PaymentId,
+    /// HTTP status of the answer; `None` where none came.
+    pub status: Option<u16>,
+}
+
 /// One row of `payments` with its payee and its place on the parked list.
 #[derive(Debug, Clone)]
 pub struct PaymentRow {
@@ -132,6 +141,11 @@ pub struct Records {
     pub ledger: Vec<LedgerLine>,
     /// C: what was acknowledged.
     pub acknowledged: Vec<Acknowledged>,
+    /// C: what was cancelled, and what was answered.
+    pub cancelled: Vec<Cancelled>,
+    /// K: payment and sequence of each event, in the order of each partition; empty where nobody
+    /// published.
+    pub events: Vec<(PaymentId, i64)>,
     /// D: by id.
     pub payments: Vec<PaymentRow>,
     /// D: by payment and number.
@@ -172,7 +186,15 @@ pub async fn read(url: &str, ledger: &[serde_json::Value], acknowledged: Vec<Ack
         .fetch_all(&mut database)
         .await
         .expect("history");
-    Records { ledger: ledger.iter().map(line).collect(), acknowledged, payments, attempts, history }
+    Records {
+        ledger: ledger.iter().map(line).collect(),
+        acknowledged,
+        cancelled: Vec::new(),
+        events: Vec::new(),
+        payments,
+        attempts,
+        history,
+    }
 }
 
 fn payment(row: &PgRow) -> sqlx::Result<PaymentRow> {
