@@ -168,7 +168,7 @@ fn every_forgery_is_caught_by_its_own_number() {
         ("H6", |r| r.ledger[1].charged = false),
         ("H6", |r| r.payments[0].status = Status::Failed),
         ("H7", |r| r.payments[0].status = Status::Parked),
-        ("K4", |r| drop(r.events.pop())),
+        ("K4", |r| r.events.truncate(4)),
         ("K4", |r| r.events.swap(0, 1)),
         ("K4", |r| r.events.push((id(), 6))),
         ("L1", |r| r.payments[0].status = Status::Processing),
