@@ -10,16 +10,19 @@
 //! the file to the environment, the environment to the command line.
 //!
 //! The parts: `value` (how one value reads and shows), `load` (the layers), `check` (combinations
-//! that are dangerous together), `show` (for people and for the README).
+//! that are dangerous together), `show` (for people and for the README), `simulated` (values that only
+//! the sandbox has).
 
 mod check;
 mod load;
 mod show;
+mod simulated;
 mod value;
 
 pub use check::{Missing, check};
 pub use load::{FileText, Inputs, Loaded, Problem, Problems, Source, load};
 pub use show::{reference_markdown, shown_as_json, shown_as_table};
+pub use simulated::{ALL, Defect, Defects, Latency, Outage, OutageKind};
 pub use value::{Secret, Value};
 
 use std::time::Duration;
@@ -183,15 +186,23 @@ settings! {
         total_timeout: Duration = secs(20), "Time for the whole call; less than worker.lease − worker.margin.";
         max_in_flight: usize = 256, "Most calls in flight from one worker.";
     }
-    /// The simulated gateway.
+    /// The simulated gateway; what each switch imitates is told in the README.
     sandbox: Sandbox {
         listen: String = "127.0.0.1:8090".into(), "Address and port.";
         ledger: String = "sandbox-ledger.ndjson".into(), "File of the durable ledger.";
         secret: Secret = "sandbox-secret".into(), "Bearer token expected. Secret.";
-        key_ttl: Duration = secs(86_400), "How long an idempotency key is remembered.";
-        replays_errors: bool = false, "Declines and 500s are stored and replayed under their key.";
-        compares_body: bool = true, "Another body under a used key is refused.";
-        latency: Duration = ms(20), "Time taken before an answer.";
+        key_ttl: Duration = secs(86_400), "How long an idempotency key is remembered; the same key is then a new charge.";
+        replays_declines: bool = false, "Declines are stored and replayed under their key; false: executed anew.";
+        replays_5xx: bool = false, "500s are stored and replayed under their key; false: the resend tells what was executed.";
+        compares_body: bool = true, "Another body under a used key is refused; false: answered as the first one was.";
+        latency: Latency = Latency::Fixed(ms(20)), "Time before an answer: 20ms, 10ms..50ms, or a table like p50=20ms,p99=300ms,p99.9=2s.";
+        seed: u64 = 0, "Chooses latencies and defects; the same seed and requests give the same ones.";
+        rate: u32 = 0, "Charges and look-ups a second of the account; above it 429 with Retry-After. 0: no limit.";
+        burst: u32 = 0, "Calls taken at once after a pause; 0: one second's worth.";
+        outages: Vec<Outage> = Vec::new(), "Windows from the start: kind@from+length or kind@from+length/every; kinds refuse, unavailable, unavailable_charged, silent, silent_charged.";
+        fee_fixed_minor: i64 = 25, "Fee of each settled charge, in minor units.";
+        fee_basis_points: u32 = 150, "Fee of each settled charge, in hundredths of a per cent, rounded up.";
+        settlement_defects: Defects = Defects::default(), "Wrong lines of each day's report, like missing:1,doubled:1,amount:1,currency:1,unknown:1,late:1.";
     }
     /// Times of the ladders, scaled for tests.
     ladder: Ladder {

@@ -5,10 +5,12 @@
 //! anything, writes a line, and [`Book::absorb`] alone changes the memory from that line; a restart
 //! absorbs the same lines and therefore remembers the same things.
 
-use super::behaviour::{Behaviour, Chain, PendingEnd};
+use super::behaviour::Chain;
 use super::entry::{Entry, Known, Stored};
+use super::judged::{After, Judged, Then, server_error};
 use super::line::{Line, Verdict};
-use super::wire::{self, ChargeBody, Heads};
+use super::name::Name;
+use super::wire::{self, ChargeBody, Code, Heads};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::Value;
@@ -19,7 +21,8 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules {
     pub(super) key_ttl: Duration,
-    pub(super) replays_errors: bool,
+    pub(super) replays_declines: bool,
+    pub(super) replays_5xx: bool,
     pub(super) compares_body: bool,
 }
 
@@ -34,6 +37,14 @@ pub(super) enum Reply {
     Hold,
     /// A TCP reset.
     Reset,
+}
+
+impl Reply {
+    /// 503, as what stands before a gateway answers for it.
+    pub(super) fn unavailable() -> Self {
+        let body = wire::error("unavailable", "unavailable", None);
+        Self::Json { status: 503, body, retry_after_s: None, replayed: false }
+    }
 }
 
 /// One request judged: the line to make durable, then the reply.
@@ -54,13 +65,36 @@ pub(super) enum Refused {
     Malformed(wire::Malformed),
 }
 
+/// What a request meets before this gateway looks at it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Door {
+    /// It is looked at.
+    Open,
+    /// Too many calls; another one passes after so many seconds.
+    OverRate(u64),
+    /// An outage answers 503 in this gateway's place.
+    Unavailable,
+    /// An outage swallows it.
+    Silent,
+}
+
+/// A movement of money as this gateway books it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Booking {
+    pub(super) moved_at: DateTime<Utc>,
+    /// As this gateway says it, in minor units.
+    pub(super) amount: i64,
+    pub(super) currency: Code,
+}
+
 #[derive(Debug)]
 struct Key {
     first_at: DateTime<Utc>,
-    fingerprint: u128,
+    fingerprint: u64,
     entries: Vec<Entry>,
     stored: Stored,
-    in_flight: Option<u64>,
+    /// The line that is being answered; 0: none.
+    in_flight: u64,
 }
 
 #[derive(Debug, Default)]
@@ -99,8 +133,8 @@ pub(super) struct Impossible(&'static str);
 #[derive(Debug)]
 pub(super) struct Book {
     rules: Rules,
-    keys: HashMap<Box<str>, Key>,
-    payments: HashMap<Box<str>, Payment>,
+    keys: HashMap<Name, Key>,
+    payments: HashMap<Name, Payment>,
     summary: Summary,
 }
 
@@ -117,10 +151,11 @@ impl Book {
     pub(super) fn receive(
         &mut self,
         now: DateTime<Utc>,
+        door: Door,
         heads: &Heads,
         body: Result<&ChargeBody, Refused>,
     ) -> Result<Ruling, Impossible> {
-        let judged = self.judge(now, heads, body.as_ref().copied());
+        let judged = self.judge(now, door, heads, body.as_ref().copied());
         let line = Line {
             seq: self.summary.requests + 1,
             at: now,
@@ -142,52 +177,69 @@ impl Book {
             Then::TellEntry(after) => self.tell(now, heads, after),
         };
         let in_flight = line.verdict.executed();
-        if let (true, Some(key)) = (in_flight, heads.key.as_deref().and_then(|key| self.keys.get_mut(key))) {
-            key.in_flight = Some(line.seq);
+        let name = heads.key.as_deref().filter(|_| in_flight).map(Name::of);
+        if let Some(key) = name.and_then(|name| self.keys.get_mut(&name)) {
+            key.in_flight = line.seq;
         }
         Ok(Ruling { line, reply, slow, in_flight })
     }
 
     /// The request under this key has been answered.
     pub(super) fn land(&mut self, key: &str) {
-        if let Some(key) = self.keys.get_mut(key) {
-            key.in_flight = None;
+        if let Some(key) = self.keys.get_mut(&Name::of(key)) {
+            key.in_flight = 0;
         }
     }
 
     /// What a look-up shows of a key: every entry visible now, oldest first.
     pub(super) fn look_up(&self, now: DateTime<Utc>, key: &str) -> Vec<Value> {
-        let Some(known) = self.keys.get(key) else { return Vec::new() };
+        let Some(known) = self.keys.get(&Name::of(key)) else { return Vec::new() };
         let entries = known.entries.iter().filter(|entry| entry.is_shown(now));
         entries
             .map(|entry| {
-                let flying = known.in_flight == Some(entry.seq);
+                let flying = known.in_flight == entry.seq;
                 let what = if flying { Known::InProgress } else { entry.known(now) };
                 wire::charge_object(key, entry, &what)
             })
             .collect()
     }
 
-    fn judge(&self, now: DateTime<Utc>, heads: &Heads, body: Result<&ChargeBody, &Refused>) -> Judged {
-        let body = match body {
-            Ok(body) => body,
-            Err(Refused::Unauthorized) => {
+    /// How the money that a charging line moved is booked; `None` if this gateway has no such line.
+    pub(super) fn booking(&self, key: &str, seq: u64, line_at: DateTime<Utc>) -> Option<Booking> {
+        let entry = self.keys.get(&Name::of(key))?.entries.iter().find(|entry| entry.seq == seq)?;
+        let moved_at = entry.moved_at(line_at)?;
+        Some(Booking { moved_at, amount: entry.amount_said, currency: entry.currency_said })
+    }
+
+    fn judge(
+        &self,
+        now: DateTime<Utc>,
+        door: Door,
+        heads: &Heads,
+        body: Result<&ChargeBody, &Refused>,
+    ) -> Judged {
+        let body = match (door, body) {
+            (Door::Unavailable, _) => return Judged::away(Reply::unavailable()),
+            (Door::Silent, _) => return Judged::away(Reply::Hold),
+            (_, Err(Refused::Unauthorized)) => {
                 return Judged::refuse(Verdict::Unauthorized, 401, "unauthorized", "unauthorized", heads);
             }
-            Err(Refused::Malformed(what)) => {
+            (Door::OverRate(wait), _) => return Judged::over_rate(wait, heads),
+            (Door::Open, Err(Refused::Malformed(what))) => {
                 return Judged::refuse(Verdict::Invalid, 400, "invalid_request", what.code(), heads);
             }
+            (Door::Open, Ok(body)) => body,
         };
         let Some(chain) = Chain::parse(&body.payee) else {
             return Judged::refuse(Verdict::Invalid, 400, "invalid_request", "invalid_destination", heads);
         };
-        let key = heads.key.as_deref().and_then(|key| self.keys.get(key));
+        let key = heads.key.as_deref().and_then(|key| self.keys.get(&Name::of(key)));
         if let Some(key) = key {
-            if key.in_flight.is_some() {
+            if key.in_flight != 0 {
                 return Judged::refuse(Verdict::Concurrent, 409, "in_use", "in_use", heads);
             }
             if !self.expired(key, now) {
-                if self.rules.compares_body && key.fingerprint != body.fingerprint() {
+                if self.rules.compares_body && key.fingerprint != fingerprint(body) {
                     return Judged::refuse(Verdict::KeyReused, 422, "key_reused", "key_reused", heads);
                 }
                 match key.stored {
@@ -197,7 +249,7 @@ impl Book {
                 }
             }
         }
-        let payment = self.payments.get(&*body.payment_id);
+        let payment = self.payments.get(&Name::of(&body.payment_id));
         let (link, repeat) = chain.link(payment.map_or(0, |payment| payment.calls));
         let limited_at = payment.and_then(|payment| payment.limited_at);
         Judged::execute(link, repeat, limited_at, now, heads)
@@ -230,8 +282,10 @@ impl Book {
             return Err(Impossible("it was executed without a key or a whole body"));
         };
         let chain = Chain::parse(payee).ok_or(Impossible("it was executed with an unknown destination"))?;
-        let payment = self.payments.entry(payment_id.into()).or_default();
-        let link = chain.link(payment.calls).0.clone();
+        let code = Code::read(currency).ok_or(Impossible("it was executed in an unreadable currency"))?;
+        let payment_name = Name::of(payment_id);
+        let payment = self.payments.entry(payment_name.clone()).or_default();
+        let link = chain.link(payment.calls).0;
         payment.calls += 1;
         payment.limited_at = match line.verdict {
             Verdict::RateLimited => payment.limited_at.or(Some(line.at)),
@@ -242,28 +296,23 @@ impl Book {
             self.summary.payments_charged += u64::from(payment.charges == 1);
             self.summary.payments_charged_more_than_once += u64::from(payment.charges == 2);
         }
-        let body = ChargeBody {
-            payment_id: payment_id.into(),
-            amount,
-            currency: currency.into(),
-            payee: payee.into(),
-        };
-        let fingerprint = body.fingerprint();
         let fresh = || Key {
             first_at: line.at,
-            fingerprint,
+            fingerprint: wire::fingerprint(payment_id, amount, currency, payee),
             entries: Vec::new(),
             stored: Stored::Nothing,
-            in_flight: None,
+            in_flight: 0,
         };
         let ttl = self.rules.key_ttl;
-        let key = self.keys.entry(key.into()).or_insert_with(fresh);
+        let key = self.keys.entry(Name::of(key)).or_insert_with(fresh);
         if (line.at - key.first_at).to_std().is_ok_and(|age| age >= ttl) {
             // The gateway forgot the key; its own list of charges keeps the old one.
             *key = Key { entries: std::mem::take(&mut key.entries), ..fresh() };
         }
-        if let Some(entry) = Entry::of(line, &link, body) {
-            key.stored = entry.stored(&link, self.rules.replays_errors);
+        if let Some(entry) = Entry::of(line, link, payment_name, amount, code) {
+            key.stored = entry.stored(link, self.rules);
+            // Most keys never get a second one, and there are millions.
+            key.entries.reserve_exact(1);
             key.entries.push(entry);
         }
         Ok(())
@@ -284,7 +333,7 @@ impl Book {
     /// The reply that tells the key's newest entry.
     fn tell(&self, now: DateTime<Utc>, heads: &Heads, after: After) -> (Reply, Duration) {
         let name = heads.key.as_deref().unwrap_or_default();
-        let Some(entry) = self.keys.get(name).and_then(|key| key.entries.last()) else {
+        let Some(entry) = self.keys.get(&Name::of(name)).and_then(|key| key.entries.last()) else {
             return (server_error(false), Duration::ZERO);
         };
         let (status, body) = match entry.known(now) {
@@ -300,102 +349,8 @@ impl Book {
     }
 }
 
-/// What a request gets, before anything is remembered.
-struct Judged {
-    verdict: Verdict,
-    charged: bool,
-    then: Then,
-}
-
-enum Then {
-    Say(Reply),
-    TellEntry(After),
-}
-
-enum After {
-    Execution(Duration),
-    Replay,
-}
-
-impl Judged {
-    fn refuse(verdict: Verdict, status: u16, kind: &str, code: &str, heads: &Heads) -> Self {
-        Self::say(verdict, status, kind, code, heads, None)
-    }
-
-    fn say(
-        verdict: Verdict,
-        status: u16,
-        kind: &str,
-        code: &str,
-        heads: &Heads,
-        retry_after_s: Option<u64>,
-    ) -> Self {
-        let body = wire::error(kind, code, heads.key.as_deref());
-        let reply = Reply::Json { status, body, retry_after_s, replayed: false };
-        Self { verdict, charged: false, then: Then::Say(reply) }
-    }
-
-    fn replay(then: Then) -> Self {
-        Self { verdict: Verdict::Replayed, charged: false, then }
-    }
-
-    fn charge(then: Then) -> Self {
-        Self { verdict: Verdict::Charged, charged: true, then }
-    }
-
-    fn execute(
-        link: &Behaviour,
-        repeat: u32,
-        limited_at: Option<DateTime<Utc>>,
-        now: DateTime<Utc>,
-        heads: &Heads,
-    ) -> Self {
-        let plainly = || Self::charge(Then::TellEntry(After::Execution(Duration::ZERO)));
-        match link {
-            Behaviour::Ok | Behaviour::WrongAmount | Behaviour::WrongCurrency => plainly(),
-            Behaviour::Slow(length) => Self::charge(Then::TellEntry(After::Execution(*length))),
-            Behaviour::Decline(_) => Self {
-                verdict: Verdict::Declined,
-                charged: false,
-                then: Then::TellEntry(After::Execution(Duration::ZERO)),
-            },
-            Behaviour::RateLimited(length) => {
-                let since = limited_at.filter(|_| repeat > 0).unwrap_or(now);
-                let left = length.saturating_sub((now - since).to_std().unwrap_or_default());
-                if repeat > 0 && left.is_zero() {
-                    return plainly();
-                }
-                let seconds = left.as_millis().div_ceil(1_000);
-                let seconds = u64::try_from(seconds).unwrap_or(u64::MAX);
-                Self::say(Verdict::RateLimited, 429, "rate_limited", "rate_limited", heads, Some(seconds))
-            }
-            Behaviour::InUse(calls) if repeat < *calls => {
-                Self::say(Verdict::InUse, 409, "in_use", "in_use", heads, None)
-            }
-            Behaviour::TimeoutNotCharged if repeat == 0 => {
-                Self { verdict: Verdict::NotCharged, charged: false, then: Then::Say(Reply::Hold) }
-            }
-            Behaviour::InUse(_) | Behaviour::TimeoutNotCharged => plainly(),
-            Behaviour::ServerErrorCharged | Behaviour::ServerErrorSticky => {
-                Self::charge(Then::Say(server_error(false)))
-            }
-            Behaviour::TimeoutCharged => Self::charge(Then::Say(Reply::Hold)),
-            Behaviour::ResetAfterWrite | Behaviour::LookupLag(_) | Behaviour::LookupNever => {
-                Self::charge(Then::Say(Reply::Reset))
-            }
-            Behaviour::Garbage => Self::charge(Then::Say(Reply::Garbage)),
-            Behaviour::Pending { end, .. } => Self {
-                verdict: Verdict::Pending,
-                charged: *end == PendingEnd::Charged,
-                then: Then::TellEntry(After::Execution(Duration::ZERO)),
-            },
-        }
-    }
-}
-
-fn server_error(replayed: bool) -> Reply {
-    let body = wire::error("server_error", "internal", None);
-    Reply::Json { status: 500, body, retry_after_s: None, replayed }
+fn fingerprint(body: &ChargeBody) -> u64 {
+    wire::fingerprint(&body.payment_id, body.amount, &body.currency, &body.payee)
 }
 
 #[cfg(test)]

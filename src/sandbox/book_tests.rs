@@ -3,7 +3,7 @@
 use super::*;
 
 const TTL: Duration = Duration::from_secs(100);
-const RULES: Rules = Rules { key_ttl: TTL, replays_errors: false, compares_body: true };
+const RULES: Rules = Rules { key_ttl: TTL, replays_declines: false, replays_5xx: false, compares_body: true };
 
 fn at(seconds: i64) -> DateTime<Utc> {
     DateTime::from_timestamp(1_700_000_000 + seconds, 0).expect("in range")
@@ -19,7 +19,7 @@ fn body(payee: &str) -> ChargeBody {
 
 /// One request, answered at once.
 fn ask(book: &mut Book, second: i64, key: &str, payee: &str) -> (Verdict, Reply) {
-    let ruling = book.receive(at(second), &heads(key), Ok(&body(payee))).expect("possible");
+    let ruling = book.receive(at(second), Door::Open, &heads(key), Ok(&body(payee))).expect("possible");
     if ruling.in_flight {
         book.land(key);
     }
@@ -77,11 +77,15 @@ fn every_behaviour_that_charges_charges_once_however_often_it_is_sent() {
 }
 
 #[test]
-fn a_decline_is_executed_anew_unless_the_gateway_replays_errors() {
+fn a_decline_is_executed_anew_unless_the_gateway_replays_declines() {
     let mut forgetful = Book::new(RULES);
     let payee = "sim_decline_insufficient_funds|sim_ok";
     assert_eq!(verdicts(&mut forgetful, "k", payee, 2), [Verdict::Declined, Verdict::Charged]);
-    let mut sticky = Book::new(Rules { replays_errors: true, ..RULES });
+    for rules in [Rules { replays_5xx: true, ..RULES }, Rules { key_ttl: Duration::ZERO, ..RULES }] {
+        let wanted = [Verdict::Declined, Verdict::Charged];
+        assert_eq!(verdicts(&mut Book::new(rules), "k", payee, 2), wanted, "another switch");
+    }
+    let mut sticky = Book::new(Rules { replays_declines: true, ..RULES });
     assert_eq!(verdicts(&mut sticky, "k", payee, 2), [Verdict::Declined, Verdict::Replayed]);
     assert_eq!(status(&ask(&mut sticky, 0, "k", payee).1), 402);
     assert_eq!(ask(&mut sticky, 0, "k:1", payee).0, Verdict::Charged, "the chain is the payment's");
@@ -89,15 +93,15 @@ fn a_decline_is_executed_anew_unless_the_gateway_replays_errors() {
 
 #[test]
 fn a_stored_500_is_replayed_where_that_is_the_gateways_way() {
-    for (payee, replays_errors, resent) in [
+    for (payee, replays_5xx, resent) in [
         ("sim_500_charged", false, 200),
         ("sim_500_charged", true, 500),
         ("sim_500_sticky", false, 500),
         ("sim_500_sticky", true, 500),
     ] {
-        let mut book = Book::new(Rules { replays_errors, ..RULES });
+        let mut book = Book::new(Rules { replays_5xx, replays_declines: !replays_5xx, ..RULES });
         assert_eq!(status(&ask(&mut book, 0, "k", payee).1), 500, "{payee}");
-        assert_eq!(status(&ask(&mut book, 0, "k", payee).1), resent, "{payee} {replays_errors}");
+        assert_eq!(status(&ask(&mut book, 0, "k", payee).1), resent, "{payee} {replays_5xx}");
         assert_eq!(book.look_up(at(0), "k")[0]["status"], "charged", "a look-up tells: {payee}");
     }
 }
@@ -105,10 +109,10 @@ fn a_stored_500_is_replayed_where_that_is_the_gateways_way() {
 #[test]
 fn a_request_in_flight_refuses_its_twin_and_shows_as_in_progress() {
     let mut book = Book::new(RULES);
-    let first = book.receive(at(0), &heads("k"), Ok(&body("sim_slow_50"))).expect("possible");
+    let first = book.receive(at(0), Door::Open, &heads("k"), Ok(&body("sim_slow_50"))).expect("possible");
     assert!(first.in_flight);
     assert_eq!(first.slow, Duration::from_millis(50));
-    let twin = book.receive(at(0), &heads("k"), Ok(&body("sim_slow_50"))).expect("possible");
+    let twin = book.receive(at(0), Door::Open, &heads("k"), Ok(&body("sim_slow_50"))).expect("possible");
     assert_eq!((twin.line.verdict, status(&twin.reply)), (Verdict::Concurrent, 409));
     assert!(!twin.in_flight, "the twin's end must not end the first's flight");
     assert_eq!(book.look_up(at(0), "k")[0]["status"], "in_progress");
@@ -167,11 +171,13 @@ fn lookups_lag_or_never_show_where_the_reference_says_so() {
 #[test]
 fn a_wrong_answer_names_another_amount_and_the_line_the_asked_one() {
     let mut book = Book::new(RULES);
-    let ruling = book.receive(at(0), &heads("k"), Ok(&body("sim_wrong_amount"))).expect("possible");
+    let ruling =
+        book.receive(at(0), Door::Open, &heads("k"), Ok(&body("sim_wrong_amount"))).expect("possible");
     let Reply::Json { body: said, .. } = ruling.reply else { panic!("no answer") };
     assert_eq!((said["amount"].as_i64(), ruling.line.amount), (Some(1_001), Some(1_000)));
     let mut book = Book::new(RULES);
-    let ruling = book.receive(at(0), &heads("k"), Ok(&body("sim_wrong_currency"))).expect("possible");
+    let ruling =
+        book.receive(at(0), Door::Open, &heads("k"), Ok(&body("sim_wrong_currency"))).expect("possible");
     let Reply::Json { body: said, .. } = ruling.reply else { panic!("no answer") };
     assert_eq!(said["currency"], "USD");
 }
@@ -181,7 +187,7 @@ fn refused_requests_leave_a_line_and_nothing_else() {
     let mut book = Book::new(RULES);
     assert_eq!(ask(&mut book, 0, "k", "acct_1").0, Verdict::Invalid);
     for refused in [Refused::Unauthorized, Refused::Malformed(wire::Malformed::Shape)] {
-        let ruling = book.receive(at(0), &heads("k"), Err(refused)).expect("possible");
+        let ruling = book.receive(at(0), Door::Open, &heads("k"), Err(refused)).expect("possible");
         assert!(!ruling.line.charged && ruling.line.payment_id.is_none());
     }
     assert!(book.look_up(at(0), "k").is_empty());
@@ -189,22 +195,59 @@ fn refused_requests_leave_a_line_and_nothing_else() {
 }
 
 #[test]
+fn what_the_door_refuses_takes_no_link_and_no_key_and_says_so_in_its_line() {
+    let mut book = Book::new(RULES);
+    let payee = "sim_decline_lost_card|sim_ok";
+    for (door, verdict, wanted) in [
+        (Door::OverRate(3), Verdict::OverRate, 429),
+        (Door::Unavailable, Verdict::Outage, 503),
+        (Door::Silent, Verdict::Outage, 0),
+    ] {
+        let ruling = book.receive(at(0), door, &heads("k"), Ok(&body(payee))).expect("possible");
+        assert_eq!((ruling.line.verdict, status(&ruling.reply)), (verdict, wanted), "{door:?}");
+        assert!(!ruling.line.charged && !ruling.in_flight && ruling.line.payment_id.is_some());
+    }
+    assert_eq!(ask(&mut book, 0, "k", payee).0, Verdict::Declined, "the first link is still there");
+    let stranger = book.receive(at(0), Door::OverRate(3), &heads("k"), Err(Refused::Unauthorized));
+    assert_eq!(stranger.expect("possible").line.verdict, Verdict::Unauthorized, "no account, no quota");
+}
+
+#[test]
+fn money_is_booked_as_said_and_when_it_moved() {
+    let mut book = Book::new(RULES);
+    let booked = |book: &mut Book, key: &str, payee: &str| {
+        let line = book.receive(at(7), Door::Open, &heads(key), Ok(&body(payee))).expect("possible").line;
+        book.booking(key, line.seq, line.at)
+            .map(|booking| (booking.moved_at, booking.amount, booking.currency.as_str().to_owned()))
+    };
+    let eur = |second, amount| Some((at(second), amount, "EUR".to_owned()));
+    assert_eq!(booked(&mut book, "1", "sim_ok"), eur(7, 1_000));
+    let chained = ["sim_ok|sim_wrong_amount", "sim_wrong_amount|sim_ok"];
+    assert_eq!(booked(&mut book, "2", chained[0]), eur(7, 1_001), "the payment's second call");
+    assert_eq!(booked(&mut book, "3", chained[1]), eur(7, 1_000));
+    assert_eq!(booked(&mut book, "4", "sim_wrong_currency").map(|it| it.2), Some("USD".into()));
+    assert_eq!(booked(&mut book, "5", "sim_pending_60_ok"), eur(67, 1_000));
+    assert_eq!(booked(&mut book, "6", "sim_pending_60_fail"), None);
+    assert_eq!(booked(&mut book, "7", "sim_decline_lost_card"), None);
+}
+
+#[test]
 fn margins_are_floored_so_that_half_a_millisecond_early_is_early() {
     let mut book = Book::new(RULES);
     let due = |micros| Heads { due_at: Some(at(10) + chrono::TimeDelta::microseconds(micros)), ..heads("k") };
-    book.receive(at(10), &due(-2_500), Ok(&body("sim_ok"))).expect("possible");
+    book.receive(at(10), Door::Open, &due(-2_500), Ok(&body("sim_ok"))).expect("possible");
     assert_eq!(book.summary().earliest_margin_ms, Some(2));
     assert_eq!(book.summary().early, 0);
     book.land("k");
-    book.receive(at(10), &due(500), Ok(&body("sim_ok"))).expect("possible");
+    book.receive(at(10), Door::Open, &due(500), Ok(&body("sim_ok"))).expect("possible");
     let summary = book.summary();
     assert_eq!((summary.earliest_margin_ms, summary.early, summary.early_charges), (Some(-1), 1, 0));
 }
 
 #[test]
 fn a_restart_from_the_lines_alone_remembers_everything() {
-    for replays_errors in [false, true] {
-        let rules = Rules { replays_errors, ..RULES };
+    for (replays_declines, replays_5xx) in [(false, false), (true, false), (false, true)] {
+        let rules = Rules { replays_declines, replays_5xx, ..RULES };
         let (mut book, mut lines) = (Book::new(rules), Vec::new());
         let payees = [
             "sim_ok",
@@ -220,7 +263,8 @@ fn a_restart_from_the_lines_alone_remembers_everything() {
         for second in [0, 1, 60, 150] {
             for payee in payees {
                 let body = ChargeBody { payment_id: payee.into(), ..body(payee) };
-                let ruling = book.receive(at(second), &heads(payee), Ok(&body)).expect("possible");
+                let ruling =
+                    book.receive(at(second), Door::Open, &heads(payee), Ok(&body)).expect("possible");
                 book.land(payee);
                 lines.push(ruling.line);
             }
@@ -235,7 +279,7 @@ fn a_restart_from_the_lines_alone_remembers_everything() {
             assert_eq!(restarted.look_up(at(151), payee), book.look_up(at(151), payee), "{payee}");
             let next = |book: &mut Book| {
                 let body = ChargeBody { payment_id: payee.into(), ..body(payee) };
-                book.receive(at(152), &heads(payee), Ok(&body)).expect("possible").reply
+                book.receive(at(152), Door::Open, &heads(payee), Ok(&body)).expect("possible").reply
             };
             assert_eq!(next(&mut restarted), next(&mut book), "{payee}");
         }
@@ -245,6 +289,6 @@ fn a_restart_from_the_lines_alone_remembers_everything() {
 #[test]
 fn a_gap_in_the_lines_is_refused() {
     let mut book = Book::new(RULES);
-    let line = book.receive(at(0), &heads("k"), Ok(&body("sim_ok"))).expect("possible").line;
+    let line = book.receive(at(0), Door::Open, &heads("k"), Ok(&body("sim_ok"))).expect("possible").line;
     assert!(Book::new(RULES).absorb(&Line { seq: 2, ..line }).is_err());
 }

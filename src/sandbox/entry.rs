@@ -1,17 +1,19 @@
 //! What one executed call leaves under its key, and what is known of it later.
 
 use super::behaviour::{Behaviour, PendingEnd};
+use super::book::Rules;
 use super::line::{Line, Verdict};
-use super::wire::ChargeBody;
+use super::name::Name;
+use super::wire::Code;
 use chrono::{DateTime, Utc};
 
 /// What one executed call left under a key.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) seq: u64,
-    pub(super) payment_id: Box<str>,
+    pub(super) payment: Name,
     pub(super) amount_said: i64,
-    pub(super) currency_said: Box<str>,
+    pub(super) currency_said: Code,
     what: What,
     shown: Shown,
 }
@@ -52,7 +54,7 @@ pub(super) enum Stored {
 
 impl Entry {
     /// What an executed line leaves under its key; `None` if nothing.
-    pub(super) fn of(line: &Line, link: &Behaviour, body: ChargeBody) -> Option<Self> {
+    pub(super) fn of(line: &Line, link: &Behaviour, payment: Name, amount: i64, asked: Code) -> Option<Self> {
         let what = match (line.verdict, link) {
             (Verdict::Charged, _) => What::Charged,
             (Verdict::Pending, Behaviour::Pending { after, end }) => {
@@ -66,28 +68,17 @@ impl Entry {
             Behaviour::LookupNever => Shown::Never,
             _ => Shown::Always,
         };
-        let amount_said = body.amount + i64::from(*link == Behaviour::WrongAmount);
-        let currency_said = match (link, body.currency.as_str()) {
-            (Behaviour::WrongCurrency, "USD") => "EUR".into(),
-            (Behaviour::WrongCurrency, _) => "USD".into(),
-            (_, asked) => asked.into(),
-        };
-        Some(Self {
-            seq: line.seq,
-            payment_id: body.payment_id.into(),
-            amount_said,
-            currency_said,
-            what,
-            shown,
-        })
+        let amount_said = amount + i64::from(*link == Behaviour::WrongAmount);
+        let currency_said = if *link == Behaviour::WrongCurrency { asked.other() } else { asked };
+        Some(Self { seq: line.seq, payment, amount_said, currency_said, what, shown })
     }
 
     /// What a further request under the key gets.
-    pub(super) fn stored(&self, link: &Behaviour, replays_errors: bool) -> Stored {
+    pub(super) fn stored(&self, link: &Behaviour, rules: Rules) -> Stored {
         match (&self.what, link) {
-            (What::Declined(_), _) if !replays_errors => Stored::Nothing,
+            (What::Declined(_), _) if !rules.replays_declines => Stored::Nothing,
             (What::Charged, Behaviour::ServerErrorSticky) => Stored::ServerError,
-            (What::Charged, Behaviour::ServerErrorCharged) if replays_errors => Stored::ServerError,
+            (What::Charged, Behaviour::ServerErrorCharged) if rules.replays_5xx => Stored::ServerError,
             _ => Stored::Entry,
         }
     }
@@ -100,6 +91,15 @@ impl Entry {
             What::Pending { decides_at, .. } if now < *decides_at => Known::Pending,
             What::Pending { end: PendingEnd::Charged, .. } => Known::Charged,
             What::Pending { end: PendingEnd::Declined, .. } => Known::Declined("processing_error".into()),
+        }
+    }
+
+    /// When money moved by it, however that is answered; `None` if it never did or will.
+    pub(super) fn moved_at(&self, line_at: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        match &self.what {
+            What::Charged => Some(line_at),
+            What::Pending { decides_at, end: PendingEnd::Charged } => Some(*decides_at),
+            What::Pending { end: PendingEnd::Declined, .. } | What::Declined(_) => None,
         }
     }
 

@@ -32,6 +32,10 @@ pub(super) enum Verdict {
     Invalid,
     /// Refused: wrong credentials.
     Unauthorized,
+    /// Refused: more calls a second than allowed.
+    OverRate,
+    /// Lost in an outage that executes nothing.
+    Outage,
 }
 
 impl Verdict {
@@ -44,7 +48,13 @@ impl Verdict {
             | Self::NotCharged
             | Self::RateLimited
             | Self::InUse => true,
-            Self::Replayed | Self::Concurrent | Self::KeyReused | Self::Invalid | Self::Unauthorized => false,
+            Self::Replayed
+            | Self::Concurrent
+            | Self::KeyReused
+            | Self::Invalid
+            | Self::Unauthorized
+            | Self::OverRate
+            | Self::Outage => false,
         }
     }
 }

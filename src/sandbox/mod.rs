@@ -11,23 +11,42 @@
 //!   200 {"id":"ch_7","status":"charged","key","paymentId","amount","currency"}   202 "pending"
 //!   402 {"error":{"type":"declined","code","key","reference"}}
 //!   400 "invalid_request"  401 "unauthorized"  409 "in_use"  422 "key_reused"  429 "rate_limited" + Retry-After
-//!   Idempotent-Replayed: true on a stored answer
+//!   503 "unavailable"      Idempotent-Replayed: true on a stored answer
 //! GET /charges?key=     200 {"key","charges":[…]} with "in_progress" while one runs; 404 "not_found"
+//! GET /settlement?day=  NDJSON, authorised: one line a movement of money, then one that ends it (`settlement`)
+//!
+//! What only tests, rehearsals and people ask for; no outage but a refused connection touches it:
 //! GET /ledger           NDJSON, one line a physical request: seq at key paymentId epoch claimId fence dueAt
 //!                       amount currency payee verdict charged (amount and currency as asked; open to all)
 //! GET /ledger/summary   requests, charges, paymentsCharged, paymentsChargedMoreThanOnce,
 //!                       earliestMarginMs, early, earlyCharges
+//! GET /settlement/defects?day=   NDJSON, authorised: what is wrong in that report
+//! PUT /outage           authorised, {"kind":"silent","forMs":5000}; without forMs until it is switched off,
+//!                       which cannot be said to one that refuses
+//! DELETE /outage        authorised: ends it; configured windows go on
+//! GET /outage           {"kind":"silent"} or {"kind":null}
 //! GET /livez            200
 //! ```
-//! A pending charge that will succeed is `charged` in the line of the request that made it.
+//! A pending charge that will succeed is `charged` in the line of the request that made it. An outage
+//! executes or does not, by its kind ([`crate::platform::config::OutageKind`]): a line of `verdict`
+//! `outage` moved nothing, and one that was executed has the verdict and `charged` it has on any day.
 
 mod behaviour;
 mod book;
 mod connection;
+mod draw;
 mod entry;
+mod judged;
+mod latency;
 mod ledger;
 mod line;
+mod name;
+mod oracle;
+mod outage;
+mod quota;
+mod report;
 mod routes;
+mod settlement;
 mod wire;
 
 pub use ledger::LedgerError;
@@ -37,14 +56,17 @@ use crate::platform::config::Sandbox as Settings;
 use book::{Book, Rules};
 use connection::{Peer, Resettable};
 use ledger::Ledger;
+use outage::Outages;
+use quota::Quota;
 use routes::{Shared, routes};
+use settlement::Terms;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 
 /// How long open connections get to end at shutdown.
@@ -75,7 +97,7 @@ pub enum SandboxError {
 
 /// A sandbox that listens, with its ledger read back, not yet answering.
 pub struct Sandbox {
-    listener: TcpListener,
+    listener: Resettable,
     address: SocketAddr,
     shared: Shared,
     stop: watch::Sender<bool>,
@@ -96,22 +118,35 @@ impl Sandbox {
     pub async fn bind(settings: &Settings, clock: SharedClock) -> Result<Self, SandboxError> {
         let mut book = Book::new(Rules {
             key_ttl: settings.key_ttl,
-            replays_errors: settings.replays_errors,
+            replays_declines: settings.replays_declines,
+            replays_5xx: settings.replays_5xx,
             compares_body: settings.compares_body,
         });
         let (ledger, write_fault) = Ledger::open(Path::new(&settings.ledger), |line| {
             book.absorb(&line).map_err(|error| error.to_string())
         })?;
         let refused = |source| SandboxError::Listen { address: settings.listen.clone(), source };
-        let listener = TcpListener::bind(&settings.listen).await.map_err(refused)?;
-        let address = listener.local_addr().map_err(refused)?;
+        let outages = Outages::new(settings.outages.clone(), clock.mono().0);
+        let listening = Resettable::bind(&settings.listen, outages.refusing(), SharedClock::clone(&clock));
+        let listener = listening.await.map_err(refused)?;
+        let address = listener.address();
         let (stop, stopping) = watch::channel(false);
         let shared = Shared {
             book: Mutex::new(book),
             ledger,
             clock,
             bearer: format!("Bearer {}", &*settings.secret),
-            latency: settings.latency,
+            outages,
+            quota: Quota::new(settings.rate, settings.burst).map(Mutex::new),
+            latency: settings.latency.clone(),
+            seed: settings.seed,
+            look_ups: AtomicU64::new(0),
+            terms: Terms {
+                fee_fixed: settings.fee_fixed_minor,
+                fee_basis_points: settings.fee_basis_points,
+                seed: settings.seed,
+                defects: settings.settlement_defects.clone(),
+            },
             stopping,
         };
         Ok(Self { listener, address, shared, stop, write_fault })
@@ -134,7 +169,7 @@ impl Sandbox {
         let mut stopping = shared.stopping.clone();
         let mut overdue = shared.stopping.clone();
         let service = routes(Arc::clone(&shared)).into_make_service_with_connect_info::<Peer>();
-        let server = axum::serve(Resettable(listener), service).with_graceful_shutdown(async move {
+        let server = axum::serve(listener, service).with_graceful_shutdown(async move {
             // An error means that `stop` is gone, and `run` with it.
             let _ = stopping.wait_for(|stop| *stop).await;
         });
@@ -148,11 +183,15 @@ impl Sandbox {
             // Held, so that `wait_for` above keeps answering.
             std::future::pending::<()>().await;
         };
+        let outages = async {
+            shared.outages.keep(&shared.clock).await;
+        };
         let ended = tokio::select! {
             biased;
             Ok(error) = write_fault => Err(SandboxError::NotDurable(error)),
             served = server.into_future() => served.map_err(SandboxError::Server),
             () = stopper => Ok(()),
+            () = outages => Ok(()),
             () = grace => Ok(()),
         };
         shared.ledger.close().await;

@@ -1,24 +1,33 @@
-//! The sandbox's HTTP: charges, look-ups, the ledger.
+//! The sandbox's HTTP as a client of a gateway meets it: charges and look-ups.
+//!
+//! **Promises**: nothing is answered before its line is durable; a request is finished even if its
+//! client has gone. What only tests and people ask for is in `oracle`.
 
-use super::book::{Book, Refused, Reply, Ruling};
+use super::book::{Book, Door, Refused, Reply, Ruling};
 use super::connection::Peer;
+use super::draw::{Purpose, draw};
+use super::latency;
 use super::ledger::Ledger;
+use super::oracle;
+use super::outage::Outages;
+use super::quota::Quota;
+use super::settlement::Terms;
 use super::wire::{self, ChargeBody, Heads, Malformed};
 use crate::platform::clock::SharedClock;
+use crate::platform::config::{Latency, OutageKind};
 use axum::Router;
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::post;
 use serde::Deserialize;
 use serde_json::json;
-use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use subtle::ConstantTimeEq;
-use tokio::io::{AsyncReadExt, Take};
 use tokio::sync::watch;
 
 /// Longest body taken, in bytes.
@@ -28,37 +37,52 @@ const BODY_MAX: usize = 16 * 1024;
 /// its own does not hold its connection for ever.
 const HOLD_MAX: Duration = Duration::from_secs(600);
 
-/// Bytes of the ledger read at once.
-const CHUNK: usize = 64 * 1024;
-
 /// What all requests share.
 pub(super) struct Shared {
     pub(super) book: Mutex<Book>,
     pub(super) ledger: Ledger,
     pub(super) clock: SharedClock,
     pub(super) bearer: String,
-    pub(super) latency: Duration,
+    pub(super) outages: Outages,
+    pub(super) quota: Option<Mutex<Quota>>,
+    pub(super) latency: Latency,
+    pub(super) seed: u64,
+    pub(super) look_ups: AtomicU64,
+    pub(super) terms: Terms,
     pub(super) stopping: watch::Receiver<bool>,
 }
 
 impl Shared {
-    fn book(&self) -> MutexGuard<'_, Book> {
+    pub(super) fn book(&self) -> MutexGuard<'_, Book> {
         // No code panics while it holds the book; if one ever does, its line was absorbed or not.
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_authorised(&self, headers: &HeaderMap) -> bool {
+    pub(super) fn is_authorised(&self, headers: &HeaderMap) -> bool {
         let given = headers.get(header::AUTHORIZATION).map(header::HeaderValue::as_bytes);
         given.is_some_and(|given| given.ct_eq(self.bearer.as_bytes()).into())
+    }
+
+    fn outage(&self) -> Option<OutageKind> {
+        self.outages.at(self.clock.mono().0)
+    }
+
+    /// One call of the account, if the quota lets it pass.
+    fn take(&self) -> Result<(), u64> {
+        let Some(quota) = &self.quota else { return Ok(()) };
+        let now = self.clock.mono().0;
+        quota.lock().unwrap_or_else(PoisonError::into_inner).take(now)
+    }
+
+    fn latency(&self, purpose: Purpose, number: u64) -> Duration {
+        latency::length(&self.latency, draw(self.seed, purpose, number))
     }
 }
 
 pub(super) fn routes(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/charges", post(charge).get(look_up))
-        .route("/ledger", get(ledger))
-        .route("/ledger/summary", get(summary))
-        .route("/livez", get(|| async { "ok" }))
+        .merge(oracle::routes())
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .with_state(shared)
 }
@@ -76,22 +100,25 @@ async fn charge(
             respond(status, &body, retry_after_s, replayed)
         }
         Some(Reply::Garbage) => "<<garbage: {\"id\":".into_response(),
-        Some(Reply::Hold) => {
-            let mut stopping = shared.stopping.clone();
-            tokio::select! {
-                biased;
-                _ = stopping.wait_for(|stop| *stop) => {}
-                () = shared.clock.sleep(HOLD_MAX) => {}
-            }
-            peer.reset();
-            StatusCode::NO_CONTENT.into_response()
-        }
+        Some(Reply::Hold) => hold(&shared, &peer).await,
         // Without a durable line there is no answer either.
         Some(Reply::Reset) | None => {
             peer.reset();
             StatusCode::NO_CONTENT.into_response()
         }
     }
+}
+
+/// Answers nothing for as long as a client may wait.
+async fn hold(shared: &Shared, peer: &Peer) -> Response {
+    let mut stopping = shared.stopping.clone();
+    tokio::select! {
+        biased;
+        _ = stopping.wait_for(|stop| *stop) => {}
+        () = shared.clock.sleep(HOLD_MAX) => {}
+    }
+    peer.reset();
+    StatusCode::NO_CONTENT.into_response()
 }
 
 /// One physical request, from its line to its reply; `None` if the line never became durable.
@@ -102,17 +129,33 @@ async fn execute(
 ) -> Option<Reply> {
     let heads = Heads::read(&headers);
     let body = readable(&shared, &headers, &heads, body);
+    let outage = shared.outage();
+    let door = match (outage, &body) {
+        (Some(OutageKind::Unavailable), _) => Door::Unavailable,
+        // Refusing, it only meets what had arrived before.
+        (Some(OutageKind::Silent | OutageKind::Refuse), _) => Door::Silent,
+        (_, Err(Refused::Unauthorized)) => Door::Open,
+        (Some(OutageKind::UnavailableCharged | OutageKind::SilentCharged) | None, _) => {
+            shared.take().map_or_else(Door::OverRate, |()| Door::Open)
+        }
+    };
     let (ruling, durable) = {
         let mut book = shared.book();
-        let ruling = book.receive(shared.clock.wall(), &heads, body.as_ref().map_err(Clone::clone)).ok()?;
+        let asked = body.as_ref().map_err(Clone::clone);
+        let ruling = book.receive(shared.clock.wall(), door, &heads, asked).ok()?;
         // Under the book's lock, so that the file has the book's order.
         let durable = shared.ledger.append(&ruling.line);
         (ruling, durable)
     };
-    let Ruling { reply, slow, in_flight, .. } = ruling;
+    let Ruling { line, reply, slow, in_flight } = ruling;
     let wait = match reply {
-        Reply::Json { .. } | Reply::Garbage => shared.latency + slow,
+        Reply::Json { .. } | Reply::Garbage => shared.latency(Purpose::Charge, line.seq) + slow,
         Reply::Hold | Reply::Reset => Duration::ZERO,
+    };
+    let reply = match outage {
+        Some(OutageKind::UnavailableCharged) => Reply::unavailable(),
+        Some(OutageKind::SilentCharged) => Reply::Hold,
+        Some(OutageKind::Unavailable | OutageKind::Silent | OutageKind::Refuse) | None => reply,
     };
     // Started before the fsync is awaited, so that the latency includes it.
     let pause = (!wait.is_zero()).then(|| shared.clock.sleep(wait));
@@ -142,7 +185,12 @@ fn readable(
     ChargeBody::read(&bytes).map_err(Refused::Malformed)
 }
 
-fn respond(status: u16, body: &serde_json::Value, retry_after_s: Option<u64>, replayed: bool) -> Response {
+pub(super) fn respond(
+    status: u16,
+    body: &serde_json::Value,
+    retry_after_s: Option<u64>,
+    replayed: bool,
+) -> Response {
     // Only the statuses written in `book` and here arrive, all of them valid.
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = (status, axum::Json(body)).into_response();
@@ -163,42 +211,34 @@ struct LookUp {
 
 async fn look_up(
     State(shared): State<Arc<Shared>>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
     headers: HeaderMap,
     Query(LookUp { key }): Query<LookUp>,
 ) -> Response {
+    match shared.outage() {
+        Some(OutageKind::Unavailable | OutageKind::UnavailableCharged) => {
+            return respond(503, &wire::error("unavailable", "unavailable", None), None, false);
+        }
+        Some(OutageKind::Silent | OutageKind::SilentCharged | OutageKind::Refuse) => {
+            return hold(&shared, &peer).await;
+        }
+        None => {}
+    }
     if !shared.is_authorised(&headers) {
         return respond(401, &wire::error("unauthorized", "unauthorized", None), None, false);
     }
-    if !shared.latency.is_zero() {
-        shared.clock.sleep(shared.latency).await;
+    if let Err(wait) = shared.take() {
+        let body = wire::error("rate_limited", "over_rate", Some(&key));
+        return respond(429, &body, Some(wait), false);
+    }
+    let number = shared.look_ups.fetch_add(1, Ordering::Relaxed) + 1;
+    let latency = shared.latency(Purpose::LookUp, number);
+    if !latency.is_zero() {
+        shared.clock.sleep(latency).await;
     }
     let charges = shared.book().look_up(shared.clock.wall(), &key);
     if charges.is_empty() {
         return respond(404, &wire::error("not_found", "unknown_key", Some(&key)), None, false);
     }
     respond(200, &json!({ "key": key, "charges": charges }), None, false)
-}
-
-async fn summary(State(shared): State<Arc<Shared>>) -> Response {
-    axum::Json(shared.book().summary()).into_response()
-}
-
-/// Streams what is durable at the moment of the request, from the file, so that memory stays flat.
-async fn ledger(State(shared): State<Arc<Shared>>) -> Response {
-    let (path, durable_bytes) = shared.ledger.durable();
-    let file = match tokio::fs::File::open(path).await {
-        Ok(file) => file.take(durable_bytes),
-        Err(error) => {
-            tracing::error!(%error, "the ledger cannot be read back");
-            return StatusCode::INTERNAL_SERVER_ERROR.into_response();
-        }
-    };
-    let chunks = futures_util::stream::try_unfold(file, next_chunk);
-    ([(header::CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(chunks)).into_response()
-}
-
-async fn next_chunk(mut file: Take<tokio::fs::File>) -> io::Result<Option<(Bytes, Take<tokio::fs::File>)>> {
-    let mut chunk = Vec::with_capacity(CHUNK);
-    let length = file.read_buf(&mut chunk).await?;
-    Ok((length > 0).then(|| (Bytes::from(chunk), file)))
 }

@@ -5,7 +5,7 @@ use axum::http::HeaderMap;
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Largest amount taken, in minor units.
 const AMOUNT_MAX: i64 = 1_000_000_000_000;
@@ -90,22 +90,37 @@ impl ChargeBody {
         if !(1..=AMOUNT_MAX).contains(&body.amount) {
             return Err(Malformed::Amount);
         }
-        if body.currency.len() != 3 || !body.currency.bytes().all(|b| b.is_ascii_uppercase()) {
-            return Err(Malformed::Currency);
-        }
+        Code::read(&body.currency).ok_or(Malformed::Currency)?;
         Ok(body)
     }
+}
 
-    /// 128 bits over the meaning of the body, so that a used key can refuse another one.
-    pub(super) fn fingerprint(&self) -> u128 {
-        let mut hash = Sha256::new();
-        for field in [&self.payment_id, &self.amount.to_string(), &self.currency, &self.payee] {
-            hash.update((field.len() as u64).to_be_bytes());
-            hash.update(field.as_bytes());
-        }
-        let mut first = [0_u8; 16];
-        first.copy_from_slice(&hash.finalize()[..16]);
-        u128::from_be_bytes(first)
+/// 64 bits over the meaning of a body, so that a used key can refuse another one. Kept in memory
+/// only, so that the standard library's hash may change.
+pub(super) fn fingerprint(payment_id: &str, amount: i64, currency: &str, payee: &str) -> u64 {
+    let mut hash = DefaultHasher::new();
+    (payment_id, amount, currency, payee).hash(&mut hash);
+    hash.finish()
+}
+
+/// A currency: three capital letters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Code([u8; 3]);
+
+impl Code {
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let letters = <[u8; 3]>::try_from(text.as_bytes()).ok()?;
+        letters.iter().all(u8::is_ascii_uppercase).then_some(Self(letters))
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        // Made of letters, and nowhere else.
+        str::from_utf8(&self.0).unwrap_or("XXX")
+    }
+
+    /// A currency that it is not.
+    pub(super) fn other(self) -> Self {
+        Self(if self.0 == *b"USD" { *b"EUR" } else { *b"USD" })
     }
 }
 
@@ -131,9 +146,9 @@ pub(super) fn charge_object(key: &str, entry: &Entry, known: &Known) -> Value {
         "id": reference(entry.seq),
         "status": status,
         "key": key,
-        "paymentId": entry.payment_id,
+        "paymentId": entry.payment.to_string(),
         "amount": entry.amount_said,
-        "currency": entry.currency_said,
+        "currency": entry.currency_said.as_str(),
     });
     if let Some(code) = code {
         object["code"] = json!(code);
@@ -174,11 +189,11 @@ mod tests {
 
     #[test]
     fn bodies_that_mean_something_else_have_other_fingerprints() {
-        let of = |text: &str| ChargeBody::read(text.as_bytes()).expect("readable").fingerprint();
-        let first = of(r#"{"paymentId":"p","amount":10,"currency":"EUR","payee":"sim_ok"}"#);
-        assert_eq!(first, of(r#"{"payee":"sim_ok","currency":"EUR", "amount":10,"paymentId":"p"}"#));
-        assert_ne!(first, of(r#"{"paymentId":"p","amount":11,"currency":"EUR","payee":"sim_ok"}"#));
-        assert_ne!(first, of(r#"{"paymentId":"p","amount":10,"currency":"EUR","payee":"sim_garbage"}"#));
+        let first = fingerprint("p", 10, "EUR", "sim_ok");
+        assert_eq!(first, fingerprint("p", 10, "EUR", "sim_ok"));
+        assert_ne!(first, fingerprint("p", 11, "EUR", "sim_ok"));
+        assert_ne!(first, fingerprint("p", 10, "EUR", "sim_garbage"));
+        assert_ne!(fingerprint("p", 10, "EUR", "Usim_ok"), fingerprint("p", 10, "EURU", "sim_ok"));
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub fn check(config: &Config) -> (Vec<Problem>, Vec<Problem>) {
     partitions(&mut found);
     loops(&mut found);
     addresses(&mut found);
+    sandbox(&mut found);
     (found.refused, found.warned)
 }
 
@@ -340,6 +341,20 @@ fn addresses(found: &mut Found<'_>) {
     );
 }
 
+fn sandbox(found: &mut Found<'_>) {
+    let sandbox = &found.config.sandbox;
+    found.refuse_unless(
+        sandbox.rate > 0 || sandbox.burst == 0,
+        &["sandbox.burst", "sandbox.rate"],
+        "a burst is of a rate, and none is set",
+    );
+    found.refuse_unless(
+        (0..=1_000_000).contains(&sandbox.fee_fixed_minor) && sandbox.fee_basis_points <= 10_000,
+        &["sandbox.fee_fixed_minor", "sandbox.fee_basis_points"],
+        "the fixed part is 0 to 1000000 minor units and the other at most the whole amount",
+    );
+}
+
 fn is_name(text: &str) -> bool {
     let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-');
     (1..=64).contains(&text.len()) && text.chars().all(legal)
@@ -389,6 +404,11 @@ mod tests {
         (&["worker.late_poll=0s"], "worker.late_poll = 0s"),
         (&["api.listen=8080"], "api.listen = 8080"),
         (&["sandbox.listen=127.0.0.1:8080"], "api.listen = 127.0.0.1:8080"),
+        (&["sandbox.burst=5"], "sandbox.burst = 5, sandbox.rate = 0"),
+        (
+            &["sandbox.fee_basis_points=10001"],
+            "sandbox.fee_fixed_minor = 25, sandbox.fee_basis_points = 10001",
+        ),
     ];
 
     fn with(sets: &[&str]) -> Inputs {

@@ -115,7 +115,7 @@ macro_rules! integers {
         }
     )* };
 }
-integers!(i16, i32, i64, u32, usize);
+integers!(i16, i32, i64, u32, u64, usize);
 
 impl Value for Duration {
     const KIND: &'static str = "duration";

@@ -47,7 +47,7 @@ impl Rig {
         let mut settings = config::Sandbox {
             listen: "127.0.0.1:0".into(),
             ledger: folder.path().join("ledger.ndjson").display().to_string(),
-            latency: Duration::ZERO,
+            latency: config::Latency::Fixed(Duration::ZERO),
             ..config::Sandbox::default()
         };
         change(&mut settings);
