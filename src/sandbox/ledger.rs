@@ -16,6 +16,9 @@ use tokio::sync::{mpsc, oneshot};
 /// Most bytes written before an `fsync`.
 const GROUP_MAX: usize = 1 << 20;
 
+/// Bytes read at once at the start.
+const READ_AHEAD: usize = 64 * 1024;
+
 /// Why there is no ledger.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
@@ -117,7 +120,7 @@ fn replay(
 ) -> Result<u64, LedgerError> {
     let failed = |source| LedgerError::File { path: path.to_owned(), source };
     file.seek(SeekFrom::Start(0)).map_err(failed)?;
-    let mut reader = BufReader::new(file);
+    let mut reader = BufReader::with_capacity(READ_AHEAD, file);
     let (mut whole_bytes, mut number, mut text) = (0_u64, 0_u64, Vec::new());
     loop {
         text.clear();
@@ -144,8 +147,21 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()
 }
 
+/// Where lines become durable.
+trait Disk {
+    /// Returns once a power cut would not take the bytes any more.
+    fn keep(&mut self, bytes: &[u8]) -> io::Result<()>;
+}
+
+impl Disk for File {
+    fn keep(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all(bytes)?;
+        self.sync_data()
+    }
+}
+
 fn write_all(
-    mut file: File,
+    mut file: impl Disk,
     mut inbox: mpsc::UnboundedReceiver<Order>,
     durable_bytes: &AtomicU64,
     fault: oneshot::Sender<io::Error>,
@@ -166,7 +182,7 @@ fn write_all(
         if group.is_empty() {
             break;
         }
-        if let Err(error) = file.write_all(&group).and_then(|()| file.sync_data()) {
+        if let Err(error) = file.keep(&group) {
             // Whoever waits learns of it by the dropped senders; nobody is answered any more.
             let _ = fault.send(error);
             return;
@@ -255,6 +271,49 @@ mod tests {
         let refused = read(&path).map(|_| ());
         assert!(matches!(refused, Err(LedgerError::Damaged { line: 2, .. })), "{refused:?}");
         assert_eq!(std::fs::read_to_string(&path).expect("text"), damaged);
+    }
+
+    /// Remembers how often it was written to; fails from a certain time on.
+    struct Counting<'a> {
+        writes: &'a mut usize,
+        works_for: usize,
+    }
+
+    impl Disk for Counting<'_> {
+        fn keep(&mut self, _: &[u8]) -> io::Result<()> {
+            *self.writes += 1;
+            if *self.writes > self.works_for { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        }
+    }
+
+    /// How often the disk was written to for `lines` waiting lines of that length, and who was told.
+    fn written(lines: usize, length: usize, works_for: usize) -> (usize, usize) {
+        let (orders, inbox) = mpsc::unbounded_channel();
+        let mut receivers = Vec::new();
+        for _ in 0..lines {
+            let (durable, receiver) = oneshot::channel();
+            orders.send(Order::Append { bytes: vec![b'x'; length], durable }).expect("queued");
+            receivers.push(receiver);
+        }
+        drop(orders);
+        let (mut writes, (fault, _faults)) = (0, oneshot::channel());
+        write_all(Counting { writes: &mut writes, works_for }, inbox, &AtomicU64::new(0), fault);
+        let told = receivers.iter_mut().filter_map(|receiver| receiver.try_recv().ok()).count();
+        (writes, told)
+    }
+
+    #[test]
+    fn lines_that_wait_together_share_one_fsync_up_to_the_bound() {
+        assert_eq!(written(3_000, 300, usize::MAX), (1, 3_000));
+        let (writes, told) = written(3_000, 1_000, usize::MAX);
+        assert_eq!((writes, told), (3, 3_000), "no more than {GROUP_MAX} bytes and a line");
+    }
+
+    #[test]
+    fn nobody_hears_durable_of_what_the_disk_did_not_take() {
+        let (writes, told) = written(3_000, 1_000, 1);
+        assert_eq!(writes, 2, "nothing is written after a failure");
+        assert!(told > 1_000 && told < 1_100, "{told}");
     }
 
     #[tokio::test]

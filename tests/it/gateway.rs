@@ -1,8 +1,12 @@
 //! The HTTP gateway against a sandbox that really runs, and against servers that misbehave: each
 //! ending of a call has one right verdict, and the ledger says how often money moved.
 
+#[path = "gateway/away.rs"]
+mod away;
 #[path = "gateway/rig.rs"]
 mod rig;
+#[path = "gateway/settled.rs"]
+mod settled;
 #[path = "gateway/wild.rs"]
 mod wild;
 
@@ -172,17 +176,32 @@ async fn a_key_past_its_life_is_a_new_charge_which_the_look_up_calls_a_violation
 }
 
 #[tokio::test]
-async fn a_gateway_that_replays_errors_replays_declines_and_500s_under_their_key() {
-    let rig = Rig::start_with(|settings| settings.replays_errors = true).await;
-    let decline = || declined(DeclineClass::Soft, "insufficient_funds", "ch_1");
+async fn a_gateway_replays_declines_or_500s_under_their_key_as_each_switch_says() {
+    let decline = |reference| declined(DeclineClass::Soft, "insufficient_funds", reference);
     let payee = "sim_decline_insufficient_funds|sim_ok";
-    assert_eq!(rig.verdict(&payment(1), payee).await, decline());
-    assert_eq!(rig.verdict(&payment(1), payee).await, decline());
-    for _ in 0..2 {
-        let verdict = rig.verdict(&payment(2), "sim_500_charged").await;
-        assert_eq!(verdict, Verdict::Unknown(Doubt::ServerError));
+    for (replays_declines, replays_5xx) in [(true, false), (false, true)] {
+        let rig = Rig::start_with(|settings| {
+            (settings.replays_declines, settings.replays_5xx) = (replays_declines, replays_5xx);
+        })
+        .await;
+        assert_eq!(rig.verdict(&payment(1), payee).await, decline("ch_1"));
+        let resent = if replays_declines { decline("ch_1") } else { charged("ch_2") };
+        assert_eq!(rig.verdict(&payment(1), payee).await, resent);
+        let failed = Verdict::Unknown(Doubt::ServerError);
+        assert_eq!(rig.verdict(&payment(2), "sim_500_charged").await, failed);
+        let resent = if replays_5xx { failed } else { charged("ch_3") };
+        assert_eq!(rig.verdict(&payment(2), "sim_500_charged").await, resent);
+        assert_eq!(rig.gateway.lookup(&payment(2)).await, Lookup::Found(charged("ch_3")));
+        rig.stop().await;
     }
-    assert_eq!(rig.gateway.lookup(&payment(2)).await, Lookup::Found(charged("ch_3")));
+}
+
+#[tokio::test]
+async fn a_gateway_that_does_not_compare_bodies_answers_another_one_as_the_first() {
+    let rig = Rig::start_with(|settings| settings.compares_body = false).await;
+    rig.verdict(&payment(1), "sim_ok").await;
+    assert_eq!(rig.verdict(&payment(1), "sim_slow_1").await, charged("ch_1"));
+    assert_eq!(rig.summary().await["charges"], 1);
     rig.stop().await;
 }
 

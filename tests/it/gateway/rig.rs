@@ -15,7 +15,7 @@ use punctual::platform::config;
 use punctual::sandbox::{Sandbox, SandboxError};
 use punctual::schedule::{Answered, Claimed};
 use secrecy::{ExposeSecret, SecretString};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
@@ -32,6 +32,7 @@ pub struct Rig {
     pub gateway: HttpGateway,
     address: SocketAddr,
     settings: config::Sandbox,
+    clock: SharedClock,
     stop: oneshot::Sender<()>,
     running: JoinHandle<Result<(), SandboxError>>,
     folder: TempDir,
@@ -43,6 +44,11 @@ impl Rig {
     }
 
     pub async fn start_with(change: impl FnOnce(&mut config::Sandbox)) -> Self {
+        Self::start_on(Arc::new(Host), change).await
+    }
+
+    /// A sandbox with a clock of its own; its gateway has the host's.
+    pub async fn start_on(clock: SharedClock, change: impl FnOnce(&mut config::Sandbox)) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let mut settings = config::Sandbox {
             listen: "127.0.0.1:0".into(),
@@ -51,18 +57,18 @@ impl Rig {
             ..config::Sandbox::default()
         };
         change(&mut settings);
-        Self::run(settings, folder).await
+        Self::run(settings, clock, folder).await
     }
 
-    async fn run(settings: config::Sandbox, folder: TempDir) -> Self {
-        let sandbox = Sandbox::bind(&settings, Arc::new(Host)).await.expect("a sandbox");
+    async fn run(settings: config::Sandbox, clock: SharedClock, folder: TempDir) -> Self {
+        let sandbox = Sandbox::bind(&settings, clock.clone()).await.expect("a sandbox");
         let address = sandbox.local_addr();
         let (stop, stopped) = oneshot::channel::<()>();
         let running = tokio::spawn(sandbox.run(async {
             let _ = stopped.await;
         }));
         let gateway = gateway_at(&format!("http://{address}"), Arc::new(Host), |_| {});
-        Self { gateway, address, settings, stop, running, folder }
+        Self { gateway, address, settings, clock, stop, running, folder }
     }
 
     /// Ends it; fails if it did not end well or answered what it does not remember.
@@ -70,17 +76,17 @@ impl Rig {
         self.end().await;
     }
 
-    async fn end(self) -> (config::Sandbox, TempDir) {
-        let Self { gateway, settings, stop, running, folder, .. } = self;
+    async fn end(self) -> (config::Sandbox, SharedClock, TempDir) {
+        let Self { gateway, settings, clock, stop, running, folder, .. } = self;
         drop(gateway);
         stop.send(()).expect("still running");
         running.await.expect("no panic").expect("a good end");
-        (settings, folder)
+        (settings, clock, folder)
     }
 
     pub async fn restart(self) -> Self {
-        let (settings, folder) = self.end().await;
-        Self::run(settings, folder).await
+        let (settings, clock, folder) = self.end().await;
+        Self::run(settings, clock, folder).await
     }
 
     pub fn url(&self) -> String {
@@ -128,15 +134,43 @@ impl Rig {
         serde_json::from_str(&self.get("/ledger/summary").await).expect("JSON")
     }
 
-    /// HTTP/1.0, so that the answer is neither chunked nor kept open.
     pub async fn get(&self, path: &str) -> String {
-        let mut stream = TcpStream::connect(self.address).await.expect("connected");
-        stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await.expect("written");
+        let (status, body) = self.ask("GET", path, "sandbox-secret", "").await;
+        assert_eq!(status, 200, "{path}: {body}");
+        body
+    }
+
+    /// HTTP/1.0, so that the answer is neither chunked nor kept open. Status and body.
+    pub async fn ask(&self, method: &str, path: &str, secret: &str, body: &str) -> (u16, String) {
+        let mut stream = self.dial().await.expect("connected");
+        let length = body.len();
+        let head = format!(
+            "{method} {path} HTTP/1.0\r\nAuthorization: Bearer {secret}\r\nContent-Length: {length}\r\n\r\n"
+        );
+        stream.write_all(format!("{head}{body}").as_bytes()).await.expect("written");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.expect("read");
         let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
-        assert!(head.contains(" 200 "), "{head}");
-        body.to_owned()
+        let status = head.split(' ').nth(1).expect("a status").parse().expect("a number");
+        (status, body.to_owned())
+    }
+
+    pub async fn dial(&self) -> std::io::Result<TcpStream> {
+        TcpStream::connect(self.address).await
+    }
+
+    /// Goes away, for that long by the sandbox's clock or until it is told otherwise.
+    pub async fn go_away(&self, kind: &str, length: Option<Duration>) {
+        let switch = match length {
+            Some(length) => json!({ "kind": kind, "forMs": length.as_millis() }),
+            None => json!({ "kind": kind }),
+        };
+        let (status, body) = self.ask("PUT", "/outage", "sandbox-secret", &switch.to_string()).await;
+        assert_eq!((status, body), (200, json!({ "kind": kind }).to_string()));
+    }
+
+    pub async fn come_back(&self) {
+        assert_eq!(self.ask("DELETE", "/outage", "sandbox-secret", "").await.0, 200);
     }
 }
 
@@ -264,6 +298,41 @@ impl Clock for Jumping {
     }
     fn sleep(&self, length: Duration) -> BoxFuture<'static, ()> {
         Host.sleep(length)
+    }
+}
+
+/// A clock that stands still until it is moved, and with it everything that sleeps on it.
+#[derive(Clone)]
+pub struct Still {
+    from: DateTime<Utc>,
+    moved: watch::Sender<Duration>,
+}
+
+impl Still {
+    pub fn at(from: &str) -> Self {
+        Self { from: from.parse().expect("an instant"), moved: watch::Sender::new(Duration::ZERO) }
+    }
+
+    pub fn advance(&self, length: Duration) {
+        self.moved.send_modify(|moved| *moved += length);
+    }
+}
+
+impl Clock for Still {
+    fn wall(&self) -> DateTime<Utc> {
+        self.from + *self.moved.borrow()
+    }
+    fn mono(&self) -> Mono {
+        Mono(Duration::from_secs(1_000) + *self.moved.borrow())
+    }
+    fn sleep(&self, length: Duration) -> BoxFuture<'static, ()> {
+        let until = *self.moved.borrow() + length;
+        let mut moved = self.moved.subscribe();
+        Box::pin(async move {
+            if moved.wait_for(|moved| *moved >= until).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        })
     }
 }
 
