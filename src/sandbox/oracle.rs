@@ -41,7 +41,6 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
         .route("/settlement", get(settlement))
         .route("/settlement/defects", get(defects))
         .route("/outage", get(outage).put(switch_on).delete(switch_off))
-        .route("/livez", get(|| async { "ok" }))
 }
 
 async fn summary(State(shared): State<Arc<Shared>>) -> Response {

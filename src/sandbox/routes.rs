@@ -21,7 +21,7 @@ use axum::extract::rejection::BytesRejection;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
+use axum::routing::{get, post};
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -82,6 +82,7 @@ impl Shared {
 pub(super) fn routes(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/charges", post(charge).get(look_up))
+        .route("/livez", get(|| async { "ok" }))
         .merge(oracle::routes())
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .with_state(shared)

@@ -115,7 +115,7 @@ impl Code {
 
     pub(super) fn as_str(&self) -> &str {
         // Made of letters, and nowhere else.
-        str::from_utf8(&self.0).unwrap_or("XXX")
+        str::from_utf8(&self.0).unwrap_or_default()
     }
 
     /// A currency that it is not.
