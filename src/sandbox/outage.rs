@@ -70,9 +70,18 @@ impl Outages {
 
     /// Keeps the listener told. Never ends.
     pub(super) async fn keep(&self, clock: &SharedClock) {
+        let mut known = None;
         loop {
             let now = clock.mono().0;
-            let refuses = self.at(now) == Some(OutageKind::Refuse);
+            let kind = self.at(now);
+            if kind != known {
+                tracing::info!(
+                    outage = kind.map_or("none", OutageKind::name),
+                    "the sandbox changes its mood"
+                );
+                known = kind;
+            }
+            let refuses = kind == Some(OutageKind::Refuse);
             self.refusing.send_if_modified(|refusing| std::mem::replace(refusing, refuses) != refuses);
             match self.next_change(now) {
                 Some(change) => tokio::select! {
