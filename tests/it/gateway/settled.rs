@@ -93,6 +93,7 @@ async fn a_report_with_defects_differs_from_the_right_one_exactly_where_the_list
             *seen.entry((day, name)).or_insert(0) += 1;
             wanted.retain(|line| *line != item["is"]);
             wanted.extend(item["reported"].as_array().expect("lines").iter().cloned());
+            fits(day, item);
             if item["defect"] == "late" {
                 late.push(item["is"]["key"].clone());
             }
@@ -114,6 +115,30 @@ async fn a_report_with_defects_differs_from_the_right_one_exactly_where_the_list
     assert_eq!((late.len(), late[0] == late[2], late[1] == late[3]), (4, true, true));
     assert_eq!(seen.keys().filter(|(day, _)| *day == "2026-11-30").count(), 0);
     rig.stop().await;
+}
+
+/// One entry of the list says what its name says.
+#[track_caller]
+fn fits(day: &str, item: &Value) {
+    let is = &item["is"];
+    let reported = item["reported"].as_array().expect("lines");
+    let differs = |line: &Value, field: &str| {
+        let fields = line.as_object().expect("a line").iter();
+        let differing: Vec<_> =
+            fields.filter(|(name, value)| is[*name] != **value).map(|(name, _)| name).collect();
+        differing == [field]
+    };
+    let fits = match (item["defect"].as_str().expect("a name"), reported.as_slice()) {
+        ("missing", []) => true,
+        ("doubled", [first, second]) => first == is && second == is,
+        ("amount", [line]) => line["key"] == is["key"] && line["gross"] != is["gross"],
+        ("currency", [line]) => differs(line, "currency"),
+        ("unknown", [first, second]) => first == is && second["key"] != is["key"],
+        ("late", []) => is["bookedOn"] == day,
+        ("late", [line]) => is["bookedOn"] != day && line["bookedOn"] == day && differs(line, "bookedOn"),
+        _ => false,
+    };
+    assert!(fits, "{day}: {item}");
 }
 
 #[tokio::test]
