@@ -2,8 +2,8 @@
 //!
 //! **Promises**: while the sandbox refuses, the port answers a connection attempt as a machine
 //! without the service does, and every open connection is reset, except one that is just being told
-//! so. **How**: the port stays bound by a socket that does not listen, so that nobody else takes it
-//! meanwhile; the one that listens comes and goes.
+//! so. **How**: the port stays bound by a socket that does not listen, so that nobody is given it as a
+//! free one meanwhile; the one that listens comes and goes.
 
 use crate::platform::clock::SharedClock;
 use axum::extract::connect_info::Connected;
