@@ -43,6 +43,7 @@ mod chaos_tests;
 #[cfg(test)]
 mod request_tests;
 
+pub use actor::{Scope, actor_name};
 pub use key::{ApiKey, KeyMode, NotAKey};
 pub use problem::{Code, FieldError, Parts, Problem, Retryable};
 pub use rules::Terms;
@@ -55,7 +56,7 @@ use crate::platform::config::Api;
 use crate::platform::dice::SharedDice;
 use crate::platform::metrics;
 use crate::schedule::Postgres;
-use actor::{Caller, KeyCache, Known, Scope};
+use actor::{Caller, KeyCache, Known};
 use axum::Router;
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
