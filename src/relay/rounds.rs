@@ -1,26 +1,29 @@
-//! The relay's loop: keep the shards, and pass over each of them again and again.
+//! The relay's loop: keep the share of the shards, and pass over each of them again and again.
 //!
 //! Leases are renewed beside the passes, not between them: a publish may wait 30 s for a broker and
 //! the lease is shorter. A lease that could not be renewed for its whole length is forgotten here
 //! too, although `mark` would refuse it anyway.
 //!
-//! Every relay takes what is free. The first one takes all shards and the others stand by: one
-//! writer is far from its limit, and a dead one is replaced within the lease.
+//! Relays share: whoever holds more than its part gives the rest back *between* two passes, so the next
+//! holder begins where this one ended and nothing goes out twice. A dead one's part is taken when its
+//! lease ends.
 
+use super::held::Held;
+use super::shards::share;
 use super::stage::Reach;
 use super::{PassFailed, Publisher, Shards, Terms, step};
-use crate::domain::lease::Mono;
 use crate::platform::clock::SharedClock;
 use crate::platform::metrics;
 use crate::platform::shutdown::Shutdown;
-use crate::schedule::{Schedule, ScheduleError, ShardLease};
-use std::collections::BTreeMap;
+use crate::schedule::{Schedule, ScheduleError};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How often a shard is looked at far ahead.
 const AHEAD_EVERY: Duration = Duration::from_secs(5);
+/// The lease is renewed, and the others are counted, so many times within its length: what a relay gave
+/// back is published again after that long.
+const LOOKS: u32 = 10;
 /// After a pass that met trouble.
 const TROUBLE: Duration = Duration::from_secs(1);
 
@@ -37,37 +40,6 @@ pub struct Relay {
     pub terms: Terms,
     /// Time.
     pub clock: SharedClock,
-}
-
-/// A shard that is ours, and when to do what with it.
-#[derive(Debug, Clone)]
-struct Mine {
-    lease: ShardLease,
-    renewed_at: Mono,
-    next_at: Mono,
-    ahead_at: Mono,
-}
-
-#[derive(Default)]
-struct Held(Mutex<BTreeMap<i32, Mine>>);
-
-impl Held {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<i32, Mine>> {
-        // Only inserted into and removed from under the lock: a poisoned map is whole.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn leases(&self) -> Vec<ShardLease> {
-        self.lock().values().map(|mine| mine.lease.clone()).collect()
-    }
-
-    /// Forgets the shard if it is still held under this epoch.
-    fn forget(&self, lease: &ShardLease) {
-        let mut held = self.lock();
-        if held.get(&lease.residue).is_some_and(|mine| mine.lease.epoch == lease.epoch) {
-            held.remove(&lease.residue);
-        }
-    }
 }
 
 /// Runs until shutdown, then gives the shards back. Never drops a verb of the schedule half
@@ -88,7 +60,7 @@ pub async fn run<S: Schedule + Shards, P: Publisher>(
     let keeping = async {
         while goes_on() {
             keep(relay, schedule, &held).await.inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
-            rest(relay, shutdown, relay.shard_lease / 3).await;
+            rest(relay, shutdown, relay.shard_lease / LOOKS).await;
         }
         Ok(())
     };
@@ -100,16 +72,13 @@ pub async fn run<S: Schedule + Shards, P: Publisher>(
         Ok(())
     };
     let (kept, passed) = futures_util::future::join(keeping, passing).await;
-    let leases = held.leases();
-    if !leases.is_empty()
-        && let Err(error) = schedule.release_shards(&leases).await
-    {
+    if let Err(error) = schedule.retire_relay(&relay.holder, relay.partitions, &held.leases()).await {
         tracing::warn!(%error, "shards not given back; they are free when their lease ends");
     }
     kept.and(passed)
 }
 
-/// Renews what is ours and takes what is free.
+/// Renews what is ours, and takes what is free of what is missing to our share.
 async fn keep<S: Shards>(relay: &Relay, schedule: &S, held: &Held) -> Result<(), ScheduleError> {
     let asked_at = relay.clock.mono();
     let leases = held.leases();
@@ -119,21 +88,34 @@ async fn keep<S: Shards>(relay: &Relay, schedule: &S, held: &Held) -> Result<(),
         schedule.renew_shards(&leases, relay.shard_lease).await
     };
     let Some(still_ours) = survive(renewed)? else {
-        let now = relay.clock.mono();
-        held.lock().retain(|_, mine| now.0.saturating_sub(mine.renewed_at.0) < relay.shard_lease);
+        held.run_out(relay.clock.mono(), relay.shard_lease);
         return Ok(());
     };
-    held.lock().retain(|_, mine| still_ours.contains(&mine.lease));
-    held.lock().values_mut().for_each(|mine| mine.renewed_at = asked_at);
-    let missing = usize::try_from(relay.partitions).unwrap_or(0).saturating_sub(held.lock().len());
+    held.renewed(&still_ours, asked_at);
+    let enlisted = schedule.enlist_relay(&relay.holder, relay.partitions, relay.shard_lease).await;
+    let Some(standing) = survive(enlisted)? else { return Ok(()) };
+    let missing = held.fit(share(standing, relay.partitions));
     if missing > 0 {
         let acquired =
             schedule.acquire_shards(&relay.holder, relay.partitions, missing, relay.shard_lease).await;
         for lease in survive(acquired)?.unwrap_or_default() {
             tracing::info!(residue = lease.residue, epoch = lease.epoch, "relay shard is ours");
-            let mine = Mine { renewed_at: asked_at, next_at: asked_at, ahead_at: asked_at, lease };
-            held.lock().insert(mine.lease.residue, mine);
+            held.take(lease, asked_at);
         }
+    }
+    Ok(())
+}
+
+/// Gives back what is more than our share. Called between passes: none of them is being published.
+async fn give_back<S: Shards>(schedule: &S, held: &Held) -> Result<(), ScheduleError> {
+    let leaving = held.leaving();
+    // Not known to be free: it stays ours, and is given back by the next round.
+    if leaving.is_empty() || survive(schedule.release_shards(&leaving).await)?.is_none() {
+        return Ok(());
+    }
+    for lease in &leaving {
+        tracing::info!(residue = lease.residue, epoch = lease.epoch, "relay shard is given to another");
+        held.forget(lease);
     }
     Ok(())
 }
@@ -152,16 +134,16 @@ fn survive<T>(result: Result<T, ScheduleError>) -> Result<Option<T>, ScheduleErr
 
 /// One pass over every shard whose time has come, at the same time; answers the pause until the
 /// next one's.
-async fn round<S: Schedule, P: Publisher>(
+async fn round<S: Schedule + Shards, P: Publisher>(
     relay: &Relay,
     schedule: &S,
     publisher: &P,
     held: &Held,
 ) -> Result<Duration, ScheduleError> {
+    give_back(schedule, held).await?;
     let now = relay.clock.mono();
-    let due: Vec<Mine> = held.lock().values().filter(|mine| mine.next_at <= now).cloned().collect();
-    let passes = due.into_iter().map(|mine| async {
-        let reach = if mine.ahead_at <= now { Reach::Ahead } else { Reach::Usual };
+    let passes = held.due(now).into_iter().map(|mine| async move {
+        let reach = mine.reach(now);
         (step(schedule, publisher, &mine.lease, reach, &relay.terms).await, reach, mine)
     });
     for (pass, reach, mine) in futures_util::future::join_all(passes).await {
@@ -193,16 +175,11 @@ async fn round<S: Schedule, P: Publisher>(
                 (TROUBLE, None)
             }
         };
-        let now = relay.clock.mono();
-        if let Some(mine) = held.lock().get_mut(&mine.lease.residue) {
-            mine.next_at = Mono(now.0 + next);
-            mine.ahead_at = ahead.map_or(mine.ahead_at, |ahead| Mono(now.0 + ahead));
-        }
+        held.passed(&mine.lease, relay.clock.mono(), next, ahead);
     }
-    let now = relay.clock.mono();
     // As many as Kafka has partitions: a handful.
-    metrics::RELAY_SHARDS.set(f64::from(u32::try_from(held.lock().len()).unwrap_or(u32::MAX)), []);
-    let next = held.lock().values().map(|mine| mine.next_at.0.saturating_sub(now.0)).min();
+    metrics::RELAY_SHARDS.set(f64::from(u32::try_from(held.count()).unwrap_or(u32::MAX)), []);
+    let next = held.until_next(relay.clock.mono());
     Ok(next.unwrap_or(relay.terms.poll).min(relay.terms.poll))
 }
 

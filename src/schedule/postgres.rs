@@ -11,7 +11,7 @@ use super::history::HistoryEntry;
 use super::keys::NewApiKey;
 use super::list::{ListFilter, ListOrder, ListPage, LookUp, Place};
 use super::port::{
-    ClaimTerms, Reaped, Schedule, ScheduleError, SettleFailed, ShardLease, Staged, StagedNotice,
+    ClaimTerms, Reaped, Schedule, ScheduleError, SettleFailed, ShardLease, Staged, StagedNotice, Standing,
 };
 use super::proof::{Answered, BadNoticeKept, ClaimAnswer, Claimed, Deferred, Settled};
 use super::records::{ApiKeyRecord, CancelAnswer, CreateAnswer, NewPayment, PaymentView};
@@ -264,6 +264,33 @@ impl Postgres {
         length: Duration,
     ) -> Result<Vec<ShardLease>, ScheduleError> {
         whole(shards::renew(self.pool.clone(), held.to_vec(), length)).await
+    }
+
+    /// Says for `length` that this relay lives, and answers where it stands among the others that write
+    /// a ring of `partitions`.
+    ///
+    /// # Errors
+    /// Any; repeat it.
+    pub async fn enlist_relay(
+        &self,
+        holder: &str,
+        partitions: i32,
+        length: Duration,
+    ) -> Result<Standing, ScheduleError> {
+        whole(shards::enlist(self.pool.clone(), holder.to_owned(), partitions, length)).await
+    }
+
+    /// The relay goes away: its shards are free at once, and the others share them.
+    ///
+    /// # Errors
+    /// Any; shards and entry run out by themselves.
+    pub async fn retire_relay(
+        &self,
+        holder: &str,
+        partitions: i32,
+        held: &[ShardLease],
+    ) -> Result<(), ScheduleError> {
+        whole(shards::retire(self.pool.clone(), holder.to_owned(), partitions, held.to_vec())).await
     }
 
     /// Gives them back, so that another takes over at once.
