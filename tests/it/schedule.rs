@@ -11,5 +11,6 @@ mod outbox;
 mod plans;
 mod rights;
 mod settles;
+mod sharing;
 mod storm;
 mod world;
