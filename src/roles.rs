@@ -204,7 +204,7 @@ pub async fn worker(process: Process) -> Result<(), Ended> {
         gateways: vec![gateway],
         clock: process.clock.clone(),
         dice: process.dice.clone(),
-        join: joiner(process.config.kafka.clone(), slot, process.clock.clone()),
+        join: joiner(process.config.kafka.clone(), process.config.worker.slot.clone(), process.clock.clone()),
     });
     process.serve_health(works(process.postgres_is_ready(&schedule), condition)).await?;
     let shutdown = process.shutdown.clone();

@@ -1,0 +1,92 @@
+//! Several workers in one group.
+
+use super::own_ring::remove;
+use super::{all_paid_once, in_ms, own_ring, seconds};
+use crate::support::eventually;
+use crate::support::installation::Installation;
+
+const WORKERS: [&str; 3] = ["worker-1", "worker-2", "worker-3"];
+
+async fn start(site: &mut Installation, settings: &[(&str, &str)]) {
+    site.start("keeper", "keeper-1", &[]).await;
+    site.start("relay", "relay-1", &[]).await;
+    for name in WORKERS {
+        site.spawn("worker", name, settings);
+    }
+}
+
+/// How often its log says this.
+fn said(site: &Installation, name: &str, words: &str) -> usize {
+    site.roles[name].log_text().lines().filter(|line| line.contains(words)).count()
+}
+
+/// How many partitions it was given last.
+fn assigned(site: &Installation, name: &str) -> Option<usize> {
+    let text = site.roles[name].log_text();
+    let line = text.lines().rfind(|line| line.contains("partitions assigned"))?;
+    let digits = line.rsplit("partitions=").next()?;
+    digits.trim().parse().ok()
+}
+
+async fn until_assigned(site: &Installation, wanted: &[(&str, usize)]) {
+    eventually(&format!("{wanted:?}"), seconds(60), || async {
+        wanted.iter().all(|(name, count)| assigned(site, name) == Some(*count)).then_some(())
+    })
+    .await;
+}
+
+/// Payments due every 100 ms from `from_ms` on.
+async fn create(site: &Installation, name: &str, count: i64, from_ms: i64) -> Vec<String> {
+    let mut ids = Vec::new();
+    for n in 0..count {
+        ids.push(site.create(&format!("{name}-{n}"), "sim_ok", in_ms(from_ms + 100 * n)).await);
+    }
+    ids
+}
+
+#[tokio::test]
+async fn three_workers_share_every_minute_and_a_rolling_restart_moves_nothing_and_pays_everything_once() {
+    let mut site = own_ring::site("rolling", &[("kafka.session_timeout", "20s")]).await;
+    start(&mut site, &[]).await;
+    // One partition of each of the 61 topics.
+    until_assigned(&site, &WORKERS.map(|name| (name, 61))).await;
+    let moves = |site: &Installation| WORKERS.map(|name| said(site, name, "partitions revoked"));
+    let before = moves(&site);
+    let ids = create(&site, "rolling", 120, 1_000).await;
+    for name in WORKERS {
+        let times = said(&site, name, "partitions assigned");
+        assert_eq!(site.role(name).drain(seconds(15)).await, 0, "{name}");
+        site.start("worker", name, &[]).await;
+        eventually("it has its partitions again", seconds(30), || async {
+            (said(&site, name, "partitions assigned") > times).then_some(())
+        })
+        .await;
+        assert_eq!(assigned(&site, name), Some(61), "{name}");
+    }
+    let late_ms = all_paid_once(&site, &ids, seconds(40)).await;
+    assert!(late_ms < 10_000, "{late_ms} ms");
+    assert_eq!(site.ledger().await.len(), ids.len(), "not one question more than payments");
+    // Each of them gave its own up as it left; nobody else's moved.
+    let after = moves(&site);
+    assert!(before.iter().zip(&after).all(|(before, after)| after - before <= 1), "{before:?} {after:?}");
+    remove(site).await;
+}
+
+#[tokio::test]
+async fn what_a_worker_leaves_without_a_name_is_taken_over_in_seconds_and_a_dead_one_s_by_the_late_scan() {
+    let mut site = own_ring::site("leaving", &[("worker.late_by", "8s")]).await;
+    start(&mut site, &[("worker.slot", "")]).await;
+    until_assigned(&site, &WORKERS.map(|name| (name, 61))).await;
+    let ids = create(&site, "drained", 100, 1_000).await;
+    assert_eq!(site.role("worker-3").drain(seconds(15)).await, 0);
+    let late_ms = all_paid_once(&site, &ids, seconds(40)).await;
+    assert!(late_ms < 7_500, "the others had its partitions before the late scan looks: {late_ms} ms");
+    until_assigned(&site, &[("worker-1", 122), ("worker-2", 61)]).await;
+
+    let ids = create(&site, "killed", 60, 1_000).await;
+    site.role("worker-2").kill();
+    let late_ms = all_paid_once(&site, &ids, seconds(60)).await;
+    assert!(late_ms < 15_000, "{late_ms} ms");
+    until_assigned(&site, &[("worker-1", 183)]).await;
+    remove(site).await;
+}
