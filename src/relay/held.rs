@@ -16,6 +16,8 @@ pub(super) struct Mine {
     ahead_at: Mono,
     /// More than our share: to be given back between two passes.
     is_leaving: bool,
+    /// A pass over it has not ended.
+    is_busy: bool,
 }
 
 impl Mine {
@@ -42,24 +44,42 @@ impl Held {
         self.lock().values().map(|mine| mine.lease.clone()).collect()
     }
 
+    /// Those that are to be given back and have no pass.
     pub(super) fn leaving(&self) -> Vec<ShardLease> {
-        self.lock().values().filter(|mine| mine.is_leaving).map(|mine| mine.lease.clone()).collect()
+        let held = self.lock();
+        let free = held.values().filter(|mine| mine.is_leaving && !mine.is_busy);
+        free.map(|mine| mine.lease.clone()).collect()
     }
 
-    /// Those whose time for a pass has come.
-    pub(super) fn due(&self, now: Mono) -> Vec<Mine> {
-        self.lock().values().filter(|mine| mine.next_at <= now).cloned().collect()
+    /// Those whose time for a pass has come; until [`Held::passed`] they have one.
+    pub(super) fn begin(&self, now: Mono) -> Vec<Mine> {
+        let mut held = self.lock();
+        let due = held.values_mut().filter(|mine| mine.next_at <= now && !mine.is_busy);
+        due.map(|mine| {
+            mine.is_busy = true;
+            mine.clone()
+        })
+        .collect()
     }
 
     /// How long until the next one's time.
     pub(super) fn until_next(&self, now: Mono) -> Option<Duration> {
-        self.lock().values().map(|mine| mine.next_at.0.saturating_sub(now.0)).min()
+        let held = self.lock();
+        let idle = held.values().filter(|mine| !mine.is_busy);
+        idle.map(|mine| mine.next_at.0.saturating_sub(now.0)).min()
     }
 
     pub(super) fn take(&self, lease: ShardLease, asked_at: Mono) {
-        let mine =
-            Mine { renewed_at: asked_at, next_at: asked_at, ahead_at: asked_at, is_leaving: false, lease };
-        self.lock().insert(mine.lease.residue, mine);
+        let residue = lease.residue;
+        let mine = Mine {
+            lease,
+            renewed_at: asked_at,
+            next_at: asked_at,
+            ahead_at: asked_at,
+            is_leaving: false,
+            is_busy: false,
+        };
+        self.lock().insert(residue, mine);
     }
 
     /// Keeps what was renewed, of what was asked for.
@@ -85,7 +105,9 @@ impl Held {
 
     /// After a pass over it.
     pub(super) fn passed(&self, lease: &ShardLease, now: Mono, next: Duration, ahead: Option<Duration>) {
-        if let Some(mine) = self.lock().get_mut(&lease.residue) {
+        let mut held = self.lock();
+        if let Some(mine) = held.get_mut(&lease.residue).filter(|mine| mine.lease.epoch == lease.epoch) {
+            mine.is_busy = false;
             mine.next_at = Mono(now.0 + next);
             mine.ahead_at = ahead.map_or(mine.ahead_at, |ahead| Mono(now.0 + ahead));
         }

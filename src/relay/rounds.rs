@@ -4,18 +4,22 @@
 //! the lease is shorter. A lease that could not be renewed for its whole length is forgotten here
 //! too, although `mark` would refuse it anyway.
 //!
+//! Every shard has its own pace: a partition that Kafka cannot take now keeps no other one waiting.
+//!
 //! Relays share: whoever holds more than its part gives the rest back *between* two passes, so the next
 //! holder begins where this one ended and nothing goes out twice. A dead one's part is taken when its
 //! lease ends.
 
-use super::held::Held;
+use super::held::{Held, Mine};
 use super::shards::share;
 use super::stage::Reach;
-use super::{PassFailed, Publisher, Shards, Terms, step};
+use super::{Pass, PassFailed, Publisher, Shards, Terms, step};
+use crate::domain::lease::Mono;
 use crate::platform::clock::SharedClock;
 use crate::platform::metrics;
 use crate::platform::shutdown::Shutdown;
 use crate::schedule::{Schedule, ScheduleError};
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -65,11 +69,29 @@ pub async fn run<S: Schedule + Shards, P: Publisher>(
         Ok(())
     };
     let passing = async {
-        while goes_on() {
-            let pause = round(relay, schedule, publisher, &held).await;
-            rest(relay, shutdown, pause.inspect_err(|_| failed.store(true, Ordering::Relaxed))?).await;
+        let mut passes = FuturesUnordered::new();
+        loop {
+            if goes_on() {
+                give_back(schedule, &held).await.inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
+                let now = relay.clock.mono();
+                passes.extend(
+                    held.begin(now).into_iter().map(|mine| pass(relay, schedule, publisher, mine, now)),
+                );
+            } else if passes.is_empty() {
+                return Ok(());
+            }
+            // As many as Kafka has partitions: a handful.
+            metrics::RELAY_SHARDS.set(f64::from(u32::try_from(held.count()).unwrap_or(u32::MAX)), []);
+            let next = held.until_next(relay.clock.mono()).unwrap_or(relay.terms.poll);
+            tokio::select! {
+                biased;
+                Some(ended) = passes.next() => {
+                    take_in(relay, &held, ended).inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
+                }
+                () = shutdown.wait(), if goes_on() => {}
+                () = relay.clock.sleep(next.min(relay.terms.poll)) => {}
+            }
         }
-        Ok(())
     };
     let (kept, passed) = futures_util::future::join(keeping, passing).await;
     if let Err(error) = schedule.retire_relay(&relay.holder, relay.partitions, &held.leases()).await {
@@ -106,7 +128,7 @@ async fn keep<S: Shards>(relay: &Relay, schedule: &S, held: &Held) -> Result<(),
     Ok(())
 }
 
-/// Gives back what is more than our share. Called between passes: none of them is being published.
+/// Gives back what is more than our share, shard by shard as its pass has ended.
 async fn give_back<S: Shards>(schedule: &S, held: &Held) -> Result<(), ScheduleError> {
     let leaving = held.leaving();
     // Not known to be free: it stays ours, and is given back by the next round.
@@ -132,55 +154,58 @@ fn survive<T>(result: Result<T, ScheduleError>) -> Result<Option<T>, ScheduleErr
     }
 }
 
-/// One pass over every shard whose time has come, at the same time; answers the pause until the
-/// next one's.
-async fn round<S: Schedule + Shards, P: Publisher>(
+/// A pass that has ended, and over what.
+struct Ended {
+    mine: Mine,
+    reach: Reach,
+    pass: Result<Pass, PassFailed>,
+}
+
+async fn pass<S: Schedule, P: Publisher>(
     relay: &Relay,
     schedule: &S,
     publisher: &P,
-    held: &Held,
-) -> Result<Duration, ScheduleError> {
-    give_back(schedule, held).await?;
-    let now = relay.clock.mono();
-    let passes = held.due(now).into_iter().map(|mine| async move {
-        let reach = mine.reach(now);
-        (step(schedule, publisher, &mine.lease, reach, &relay.terms).await, reach, mine)
-    });
-    for (pass, reach, mine) in futures_util::future::join_all(passes).await {
-        let (next, ahead) = match pass {
-            // A crowded minute goes on at once; otherwise the nearer rows have their turn now.
-            Ok(pass) if reach == Reach::Ahead => {
-                let ahead = if pass.published > 0 { Duration::ZERO } else { AHEAD_EVERY };
-                (Duration::ZERO, Some(ahead))
-            }
-            Ok(pass) => (pass.pause, None),
-            Err(PassFailed::ShardLost) => {
-                metrics::RELAY_FENCED.add(1, []);
-                tracing::warn!(residue = mine.lease.residue, "relay shard was taken over");
-                held.forget(&mine.lease);
-                continue;
-            }
-            Err(
-                PassFailed::NotStaged(defect @ ScheduleError::Defect(_))
-                | PassFailed::NotMarked(defect @ ScheduleError::Defect(_)),
-            ) => return Err(defect),
-            Err(error) => {
-                let stage = match error {
-                    PassFailed::NotStaged(_) => "stage",
-                    PassFailed::NotAcknowledged(_) => "publish",
-                    PassFailed::NotMarked(_) | PassFailed::ShardLost => "mark",
-                };
-                metrics::RELAY_FAILURES.add(1, [stage]);
-                tracing::warn!(%error, residue = mine.lease.residue, "relay pass; what is left is published again");
-                (TROUBLE, None)
-            }
-        };
-        held.passed(&mine.lease, relay.clock.mono(), next, ahead);
-    }
-    // As many as Kafka has partitions: a handful.
-    metrics::RELAY_SHARDS.set(f64::from(u32::try_from(held.count()).unwrap_or(u32::MAX)), []);
-    let next = held.until_next(relay.clock.mono());
-    Ok(next.unwrap_or(relay.terms.poll).min(relay.terms.poll))
+    mine: Mine,
+    now: Mono,
+) -> Ended {
+    let reach = mine.reach(now);
+    let pass = step(schedule, publisher, &mine.lease, reach, &relay.terms).await;
+    Ended { mine, reach, pass }
+}
+
+/// Says when the shard has its next pass, and counts what went wrong.
+fn take_in(relay: &Relay, held: &Held, ended: Ended) -> Result<(), ScheduleError> {
+    let Ended { mine, reach, pass } = ended;
+    let (next, ahead) = match pass {
+        // A crowded minute goes on at once; otherwise the nearer rows have their turn now.
+        Ok(pass) if reach == Reach::Ahead => {
+            let ahead = if pass.published > 0 { Duration::ZERO } else { AHEAD_EVERY };
+            (Duration::ZERO, Some(ahead))
+        }
+        Ok(pass) => (pass.pause, None),
+        Err(PassFailed::ShardLost) => {
+            metrics::RELAY_FENCED.add(1, []);
+            tracing::warn!(residue = mine.lease.residue, "relay shard was taken over");
+            held.forget(&mine.lease);
+            return Ok(());
+        }
+        Err(
+            PassFailed::NotStaged(defect @ ScheduleError::Defect(_))
+            | PassFailed::NotMarked(defect @ ScheduleError::Defect(_)),
+        ) => return Err(defect),
+        Err(error) => {
+            let stage = match error {
+                PassFailed::NotStaged(_) => "stage",
+                PassFailed::NotAcknowledged(_) => "publish",
+                PassFailed::NotMarked(_) | PassFailed::ShardLost => "mark",
+            };
+            metrics::RELAY_FAILURES.add(1, [stage]);
+            tracing::warn!(%error, residue = mine.lease.residue, "relay pass; what is left is published again");
+            (TROUBLE, None)
+        }
+    };
+    held.passed(&mine.lease, relay.clock.mono(), next, ahead);
+    Ok(())
 }
 
 async fn rest(relay: &Relay, shutdown: &Shutdown, pause: Duration) {

@@ -61,7 +61,11 @@ async fn a_relay_stands_behind_those_that_were_here_before_it_and_goes_at_once_o
     assert_eq!(enlist("b").await.expect("enlisted"), stands(1, 1));
     assert_eq!(enlist("a").await.expect("enlisted"), stands(2, 2));
     assert_eq!(enlist("c").await.expect("enlisted"), stands(2, 0), "the oldest, whatever its name");
-    assert_eq!(world.worker.enlist_relay("c", 2, LENGTH).await.expect("enlisted"), stands(0, 0), "another ring");
+    assert_eq!(
+        world.worker.enlist_relay("c", 2, LENGTH).await.expect("enlisted"),
+        stands(0, 0),
+        "another ring"
+    );
 
     let shards = world.worker.acquire_shards("c", PARTITIONS, 4, LENGTH).await.expect("an answer");
     world.worker.retire_relay("c", PARTITIONS, &shards).await.expect("gone");
@@ -94,10 +98,15 @@ struct Log(Mutex<Vec<(String, i32, i64, i64)>>);
 struct Writer {
     holder: String,
     log: Arc<Log>,
+    /// Of this residue Kafka acknowledges nothing and refuses nothing.
+    hangs: Option<i32>,
 }
 
 impl Publisher for Writer {
     async fn publish(&self, batch: &[Envelope]) -> Result<(), NotAcknowledged> {
+        if batch.iter().any(|it| Some(it.residue) == self.hangs) {
+            return std::future::pending().await;
+        }
         let lines = batch.iter().map(|it| (self.holder.clone(), it.residue, it.epoch, it.staged.notice_id));
         self.log.0.lock().expect("no panic").extend(lines);
         Ok(())
@@ -105,7 +114,12 @@ impl Publisher for Writer {
 }
 
 /// A relay in this process; aborting its task is its sudden death.
-fn start(world: &World, holder: &str, log: &Arc<Log>) -> (Trigger, JoinHandle<Result<(), ScheduleError>>) {
+fn start(
+    world: &World,
+    holder: &str,
+    log: &Arc<Log>,
+    hangs: Option<i32>,
+) -> (Trigger, JoinHandle<Result<(), ScheduleError>>) {
     let (trigger, shutdown) = Shutdown::manual();
     let poll = Duration::from_millis(200);
     let relay = Relay {
@@ -115,7 +129,7 @@ fn start(world: &World, holder: &str, log: &Arc<Log>) -> (Trigger, JoinHandle<Re
         terms: Terms { lead: SOON, guard: Duration::from_secs(15), batch: 100, poll },
         clock: Arc::new(Host),
     };
-    let writer = Writer { holder: holder.to_owned(), log: Arc::clone(log) };
+    let writer = Writer { holder: holder.to_owned(), log: Arc::clone(log), hangs };
     let schedule = world.worker.clone();
     (trigger, tokio::spawn(async move { relay::run(&relay, &schedule, &writer, &shutdown).await }))
 }
@@ -147,13 +161,13 @@ async fn create(world: &World, name: &str) {
 async fn relays_that_come_go_and_die_share_all_shards_evenly_and_no_epoch_has_two_writers() {
     let world = World::new().await;
     let log = Arc::new(Log::default());
-    let (stop_a, a) = start(&world, "a", &log);
+    let (stop_a, a) = start(&world, "a", &log, None);
     until_shared(&world, &[("a", 12)]).await;
     create(&world, "one").await;
-    let (_stop_b, b) = start(&world, "b", &log);
+    let (_stop_b, b) = start(&world, "b", &log, None);
     create(&world, "two").await;
     until_shared(&world, &[("a", 6), ("b", 6)]).await;
-    let (_stop_c, _c) = start(&world, "c", &log);
+    let (_stop_c, _c) = start(&world, "c", &log, None);
     create(&world, "three").await;
     until_shared(&world, &[("a", 4), ("b", 4), ("c", 4)]).await;
     stop_a.stop();
@@ -187,4 +201,27 @@ async fn relays_that_come_go_and_die_share_all_shards_evenly_and_no_epoch_has_tw
     let busy: BTreeSet<&str> = log.iter().map(|line| line.0.as_str()).collect();
     assert_eq!(busy.len(), 3, "each of them published: {busy:?}");
     assert_eq!(log.iter().map(|line| line.3).collect::<BTreeSet<_>>().len(), 144);
+}
+
+#[tokio::test]
+async fn a_partition_that_kafka_does_not_take_keeps_no_other_one_waiting() {
+    let world = World::new().await;
+    let log = Arc::new(Log::default());
+    let (_stop, _relay) = start(&world, "a", &log, Some(3));
+    until_shared(&world, &[("a", 12)]).await;
+    let stuck = "SELECT count(*) FROM due_notices WHERE shard % 12 = 3";
+    let of_others = "SELECT count(*) FROM due_notices WHERE shard % 12 <> 3";
+    let mut rounds_after = 0;
+    for round in 0.. {
+        create(&world, &format!("round-{round}")).await;
+        eventually("the others are marked", Duration::from_secs(15), || async {
+            (world.one::<i64>(of_others).await == 0).then_some(())
+        })
+        .await;
+        // Which shard a payment is in is chance.
+        rounds_after += i32::from(world.one::<i64>(stuck).await > 0);
+        if rounds_after == 2 {
+            return;
+        }
+    }
 }

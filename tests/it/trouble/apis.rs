@@ -81,7 +81,11 @@ async fn of_fifty_bodies_under_one_key_at_two_apis_one_wins_and_the_others_are_t
         let id = json_of(&won.text)["paymentId"].clone();
         for answer in lost {
             let problem = json_of(&answer.text);
-            assert_eq!((answer.status, &problem["code"]), (409, &json!("idempotency_key_reused")), "{problem}");
+            assert_eq!(
+                (answer.status, &problem["code"]),
+                (409, &json!("idempotency_key_reused")),
+                "{problem}"
+            );
             assert_eq!(problem["paymentId"], id, "{problem}");
         }
         assert_eq!(payments(&site).await, round);
@@ -108,5 +112,9 @@ async fn what_one_api_made_the_other_shows_lists_and_cancels() {
     }
     assert_eq!(site.role("api-1").drain(seconds(15)).await, 0);
     let again = post(&site, "api-2", "made", &body).await;
-    assert_eq!((again.status, again.is_replay, &again.text), (201, true, &made.text), "one that stays serves on");
+    assert_eq!(
+        (again.status, again.is_replay, &again.text),
+        (201, true, &made.text),
+        "one that stays serves on"
+    );
 }

@@ -114,7 +114,10 @@ async fn a_publisher_moves_its_cursor_behind_what_it_has_published_and_gives_the
     assert_eq!(site.role("publisher-1").ended(seconds(15)).await, 0);
     let behind = "SELECT count(*) FROM payment_history h, publisher_cursor c WHERE h.xid <= c.xid";
     assert!(count(&site, behind).await > 0, "the cursor has moved");
-    assert_eq!(count(&site, "SELECT count(*) FROM publisher_cursor WHERE until > clock_timestamp()").await, 0);
+    assert_eq!(
+        count(&site, "SELECT count(*) FROM publisher_cursor WHERE until > clock_timestamp()").await,
+        0
+    );
 }
 
 #[tokio::test]

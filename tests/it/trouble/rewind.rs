@@ -96,7 +96,8 @@ async fn offsets_set_back_to_the_beginning_charge_nothing_again_and_delay_nothin
     let began = Instant::now();
     let late_ms = all_paid_once(&site, &meanwhile, seconds(40)).await;
     assert!(late_ms < 5_000, "before the late scan looks: {late_ms} ms");
-    eventually("the lag is worked off", seconds(40), || async { (lag(&site).await == 0).then_some(()) }).await;
+    eventually("the lag is worked off", seconds(40), || async { (lag(&site).await == 0).then_some(()) })
+        .await;
     println!("{all} records again in {:?}; the others at most {late_ms} ms late", began.elapsed());
     assert!(refused(&site, "worker-2").await >= 0.99 * f64::from(i32::try_from(all).expect("small")));
     assert_eq!(site.ledger().await.len(), PAID + meanwhile.len(), "the gateway heard of nothing twice");
