@@ -125,7 +125,7 @@ fn start(
     let relay = Relay {
         holder: holder.to_owned(),
         partitions: PARTITIONS,
-        shard_lease: Duration::from_secs(4),
+        shard_lease: Duration::from_secs(8),
         terms: Terms { lead: SOON, guard: Duration::from_secs(15), batch: 100, poll },
         clock: Arc::new(Host),
     };

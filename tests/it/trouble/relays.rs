@@ -41,7 +41,7 @@ async fn create(site: &Installation, name: &str) {
 
 #[tokio::test]
 async fn relays_share_the_shards_a_newcomer_gets_its_part_and_what_one_leaves_is_taken_at_once() {
-    let mut site = own_ring::site("shared", &[("relay.lead", "5min")]).await;
+    let mut site = own_ring::site("shared", &[("relay.lead", "5min"), ("relay.shard_lease", "8s")]).await;
     site.start("relay", "relay-1", &[]).await;
     until_shared(&site, &[("relay-1", 3)]).await;
     create(&site, "alone").await;
