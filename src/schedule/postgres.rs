@@ -201,6 +201,15 @@ impl Postgres {
         sqlx::query_scalar(statements::DATABASE_NOW).fetch_one(&self.pool).await.map_err(before_commit)
     }
 
+    /// A worker of this slot goes away, and Kafka may keep its partitions for it for so long: until then
+    /// the late scan of the others waits for nothing but two seconds.
+    ///
+    /// # Errors
+    /// Any; then what becomes due in those partitions waits for the usual late scan.
+    pub async fn worker_leaves(&self, slot: &str, length: Duration) -> Result<(), ScheduleError> {
+        whole(claim_late::leave(self.pool.clone(), slot.to_owned(), length)).await
+    }
+
     /// Writes down the account behind a gateway's name, once, and answers the one on record: where it
     /// differs from the configured one, nothing may be sent (rule R4).
     ///

@@ -96,4 +96,5 @@ statements! {
     STAGE_NEXT = "sql/stage_next.sql",
     STAGE_WINDOW = "sql/stage_window.sql",
     STILL_CLAIMABLE = "sql/still_claimable.sql",
+    WORKER_LEAVES = "sql/worker_leaves.sql",
 }

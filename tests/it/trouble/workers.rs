@@ -49,7 +49,8 @@ async fn create(site: &Installation, name: &str, count: i64, from_ms: i64) -> Ve
 
 #[tokio::test]
 async fn three_workers_share_every_minute_and_a_rolling_restart_moves_nothing_and_pays_everything_once() {
-    let mut site = own_ring::site("rolling", &[("kafka.session_timeout", "20s")]).await;
+    let waits = [("kafka.session_timeout", "20s"), ("worker.late_by", "20s")];
+    let mut site = own_ring::site("rolling", &waits).await;
     start(&mut site, &[]).await;
     // One partition of each of the 61 topics.
     until_assigned(&site, &WORKERS, &[61, 61, 61]).await;
@@ -70,6 +71,12 @@ async fn three_workers_share_every_minute_and_a_rolling_restart_moves_nothing_an
     assert!(late_ms < 10_000, "{late_ms} ms");
     assert_eq!(site.ledger().await.len(), ids.len(), "not one question more than payments");
     assert_eq!(moves(&site), before, "nobody was disturbed");
+
+    // Its partitions wait for its name, for 20 s; the payments in them do not.
+    let ids = create(&site, "left", 60, 1_000).await;
+    assert_eq!(site.role("worker-3").drain(seconds(15)).await, 0);
+    let late_ms = all_paid_once(&site, &ids, seconds(40)).await;
+    assert!(late_ms < 10_000, "{late_ms} ms");
     remove(site).await;
 }
 

@@ -1,4 +1,4 @@
--- Relays know of each other, so that each takes its share of the shards.
+-- Relays know of each other, so that each takes its share of the shards; workers know of one that left.
 
 SET lock_timeout = '5s';
 
@@ -17,3 +17,7 @@ CREATE TABLE relays (
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON relays TO punctual_worker;
 GRANT SELECT ON relays TO punctual_api, punctual_owner;
+
+-- Until then the partitions of a worker that went away may wait for it, and the others look after the
+-- payments in them.
+ALTER TABLE workers ADD COLUMN away_until timestamptz;
