@@ -484,6 +484,3 @@ pub async fn new_key(
     let actor = schedule.add_api_key(new).await.map_err(failed)?;
     Ok((key.text().expose_secret().to_owned(), actor.0))
 }
-
-/// How long `punctual dev` waits for a part to end.
-pub const LONGEST_DRAIN: Duration = Duration::from_secs(30);
