@@ -239,16 +239,17 @@ async fn with_payments(pool: &PgPool, rows: Vec<HistoryRow>) -> Result<Vec<Unpub
 async fn advance(
     pool: &PgPool,
     lease: &PublisherLease,
-    published: &UnpublishedBatch,
+    end: &HistoryPlace,
+    below: u64,
 ) -> Result<bool, ScheduleError> {
     let moved = sqlx::query(statements::PUBLISH_ADVANCE)
         .bind(LANE)
         .bind(&lease.holder)
         .bind(lease.epoch)
-        .bind(published.end.xid.to_string())
-        .bind(published.end.seq)
-        .bind(published.end.payment)
-        .bind(published.below.to_string())
+        .bind(end.xid.to_string())
+        .bind(end.seq)
+        .bind(end.payment)
+        .bind(below.to_string())
         .fetch_optional(pool)
         .await
         .map_err(at_commit)?;
@@ -316,7 +317,8 @@ impl Postgres {
         lease: &PublisherLease,
         published: &UnpublishedBatch,
     ) -> Result<bool, ScheduleError> {
-        let (pool, lease, published) = (self.pool().clone(), lease.clone(), published.clone());
-        super::failure::whole(async move { advance(&pool, &lease, &published).await }).await
+        let (pool, lease) = (self.pool().clone(), lease.clone());
+        let (end, below) = (published.end.clone(), published.below);
+        super::failure::whole(async move { advance(&pool, &lease, &end, below).await }).await
     }
 }
