@@ -13,7 +13,7 @@ use crate::domain::lease::Mono;
 use crate::platform::clock::SharedClock;
 use crate::platform::metrics;
 use crate::platform::shutdown::Shutdown;
-use crate::schedule::{Schedule, ScheduleError, ShardLease};
+use crate::schedule::{Schedule, ScheduleError, ShardLease, unless_defect};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,6 +23,8 @@ use std::time::Duration;
 const AHEAD_EVERY: Duration = Duration::from_secs(5);
 /// After a pass that met trouble.
 const TROUBLE: Duration = Duration::from_secs(1);
+/// What trouble with the leases is logged as.
+const SHARDS: &str = "relay shards";
 
 /// What a relay runs with.
 #[derive(Clone)]
@@ -88,14 +90,15 @@ pub async fn run<S: Schedule + Shards, P: Publisher>(
     let keeping = async {
         while goes_on() {
             keep(relay, schedule, &held).await.inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
-            rest(relay, shutdown, relay.shard_lease / 3).await;
+            shutdown.pause(&*relay.clock, relay.shard_lease / 3).await;
         }
         Ok(())
     };
     let passing = async {
         while goes_on() {
             let pause = round(relay, schedule, publisher, &held).await;
-            rest(relay, shutdown, pause.inspect_err(|_| failed.store(true, Ordering::Relaxed))?).await;
+            let pause = pause.inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
+            shutdown.pause(&*relay.clock, pause).await;
         }
         Ok(())
     };
@@ -118,7 +121,7 @@ async fn keep<S: Shards>(relay: &Relay, schedule: &S, held: &Held) -> Result<(),
     } else {
         schedule.renew_shards(&leases, relay.shard_lease).await
     };
-    let Some(still_ours) = survive(renewed)? else {
+    let Some(still_ours) = unless_defect(SHARDS, renewed)? else {
         let now = relay.clock.mono();
         held.lock().retain(|_, mine| now.0.saturating_sub(mine.renewed_at.0) < relay.shard_lease);
         return Ok(());
@@ -129,25 +132,13 @@ async fn keep<S: Shards>(relay: &Relay, schedule: &S, held: &Held) -> Result<(),
     if missing > 0 {
         let acquired =
             schedule.acquire_shards(&relay.holder, relay.partitions, missing, relay.shard_lease).await;
-        for lease in survive(acquired)?.unwrap_or_default() {
+        for lease in unless_defect(SHARDS, acquired)?.unwrap_or_default() {
             tracing::info!(residue = lease.residue, epoch = lease.epoch, "relay shard is ours");
             let mine = Mine { renewed_at: asked_at, next_at: asked_at, ahead_at: asked_at, lease };
             held.lock().insert(mine.lease.residue, mine);
         }
     }
     Ok(())
-}
-
-/// A defect stops us; anything else passes and is tried again.
-fn survive<T>(result: Result<T, ScheduleError>) -> Result<Option<T>, ScheduleError> {
-    match result {
-        Ok(done) => Ok(Some(done)),
-        Err(defect @ ScheduleError::Defect(_)) => Err(defect),
-        Err(error @ (ScheduleError::Unavailable(_) | ScheduleError::CommitUnknown(_))) => {
-            tracing::warn!(%error, "relay shards");
-            Ok(None)
-        }
-    }
 }
 
 /// One pass over every shard whose time has come, at the same time; answers the pause until the
@@ -204,12 +195,4 @@ async fn round<S: Schedule, P: Publisher>(
     metrics::RELAY_SHARDS.set(f64::from(u32::try_from(held.lock().len()).unwrap_or(u32::MAX)), []);
     let next = held.lock().values().map(|mine| mine.next_at.0.saturating_sub(now.0)).min();
     Ok(next.unwrap_or(relay.terms.poll).min(relay.terms.poll))
-}
-
-async fn rest(relay: &Relay, shutdown: &Shutdown, pause: Duration) {
-    tokio::select! {
-        biased;
-        () = shutdown.wait() => {}
-        () = relay.clock.sleep(pause) => {}
-    }
 }
