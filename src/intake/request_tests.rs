@@ -341,10 +341,19 @@ fn a_card_number_is_refused_wherever_it_stands() {
         ("externalId", json!(format!("order {CARD}")), "/externalId"),
         ("description", json!(format!("card {CARD}, exp 12/30")), "/description"),
         ("metadata", json!({"note": CARD}), "/metadata/note"),
-        ("metadata", json!({CARD: "note"}), "/metadata/4111 1111 1111 1111"),
+        ("metadata", json!({CARD: "note"}), "/metadata/***"),
     ] {
         refused(&with(field, value).to_string(), 422, pointer, Code::RawCardNumber);
     }
+}
+
+#[test]
+fn a_card_number_in_a_name_is_not_repeated() {
+    refused(&with(CARD, json!(1)).to_string(), 400, "/***", Code::UnknownField);
+    refused(&with("retry", json!({CARD: 1})).to_string(), 400, "/retry/***", Code::UnknownField);
+    refused(&with("metadata", json!({CARD: 1})).to_string(), 400, "/metadata/***", Code::WrongType);
+    let twice = good().to_string().replacen('{', &format!(r#"{{"{CARD}":1,"{CARD}":1,"#), 1);
+    refused(&twice, 400, "/***", Code::DuplicateField);
 }
 
 #[test]
