@@ -348,15 +348,6 @@ fn a_card_number_is_refused_wherever_it_stands() {
 }
 
 #[test]
-fn a_card_number_in_a_name_is_not_repeated() {
-    refused(&with(CARD, json!(1)).to_string(), 400, "/***", Code::UnknownField);
-    refused(&with("retry", json!({CARD: 1})).to_string(), 400, "/retry/***", Code::UnknownField);
-    refused(&with("metadata", json!({CARD: 1})).to_string(), 400, "/metadata/***", Code::WrongType);
-    let twice = good().to_string().replacen('{', &format!(r#"{{"{CARD}":1,"{CARD}":1,"#), 1);
-    refused(&twice, 400, "/***", Code::DuplicateField);
-}
-
-#[test]
 fn the_retry_object_is_judged_field_by_field() {
     for sends in [0, 7, -1, 100_000] {
         refused(

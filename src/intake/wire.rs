@@ -389,3 +389,24 @@ fn bytes(body: &impl Serialize) -> Vec<u8> {
     // Structs of texts, numbers, lists and a map with text keys: serde_json fails on none of them.
     serde_json::to_vec(body).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_card_number_in_a_name_is_not_repeated() {
+        const CARD: &str = "4111 1111 1111 1111";
+        for (body, pointer) in [
+            (format!(r#"{{"{CARD}":1}}"#), "/***"),
+            (format!(r#"{{"retry":{{"{CARD}":1}}}}"#), "/retry/***"),
+            (format!(r#"{{"metadata":{{"{CARD}":1}}}}"#), "/metadata/***"),
+            (format!(r#"{{"{CARD}":1,"{CARD}":1}}"#), "/***"),
+        ] {
+            let problem = Draft::read(body.as_bytes()).err().unwrap();
+            assert_eq!((problem.code.http(), problem.errors[0].pointer.as_str()), (400, pointer));
+            let written = String::from_utf8(problem.write("/", "r")).unwrap();
+            assert!(!written.contains("1111"), "{written}");
+        }
+    }
+}
