@@ -5,6 +5,7 @@
 //! ([`crate::platform::exit`]). Answers go to standard output, everything said about them to
 //! standard error.
 
+use crate::intake::{Scope, actor_name};
 use crate::platform::config::{self, Config, Inputs, Loaded, Problems};
 use crate::platform::exit::Exit;
 use crate::platform::shutdown::Shutdown;
@@ -119,15 +120,38 @@ pub enum Keys {
     /// Make a key for an actor and print it, once.
     Create {
         /// The actor's name; made if it is new.
-        #[arg(long)]
+        #[arg(long, value_parser = actor_name)]
         actor: String,
-        /// What the key may do; may be repeated.
-        #[arg(long = "scope", value_name = "SCOPE", default_values = ["payments:read", "payments:write"])]
+        /// What the key may do; may be repeated. Without it: everything.
+        #[arg(long = "scope", value_name = "SCOPE", value_parser = scopes(), default_values_t = every_scope())]
         scopes: Vec<String>,
-        /// How to print it; as JSON it is `{"apiKey": …, "actorId": …, "scopes": […]}`.
+        /// How to print it; as JSON it is `{"apiKey": …, "keyId": …, "actorId": …, "scopes": […]}`.
         #[arg(short, long, value_enum, default_value_t)]
         output: Output,
     },
+    /// Show keys with their ids, hints and ends; never their texts.
+    List {
+        /// Only this actor's.
+        #[arg(long)]
+        actor: Option<String>,
+        /// How to print them.
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
+    },
+    /// End a key for good; exit code 5 if there is none to end.
+    Revoke {
+        /// As `keys list` shows it.
+        #[arg(value_name = "KEY_ID")]
+        key_id: uuid::Uuid,
+    },
+}
+
+fn every_scope() -> Vec<String> {
+    Scope::ALL.iter().map(|scope| scope.as_str().to_owned()).collect()
+}
+
+fn scopes() -> clap::builder::PossibleValuesParser {
+    Scope::ALL.map(Scope::as_str).into()
 }
 
 /// How an answer is printed.
@@ -315,6 +339,26 @@ mod tests {
     fn wrong_usage_has_the_usage_exit_code() {
         for line in ["punctual", "punctual wroker", "punctual config show -o xml", "punctual keys create"] {
             assert_eq!(parsed(line).unwrap_err().exit_code(), i32::from(Exit::Usage.code()), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_made_only_for_a_sane_name_and_with_known_scopes() {
+        let create = |rest: &[&str]| Cli::try_parse_from(["punctual", "keys", "create"].iter().chain(rest));
+        let cli = create(&["--actor", "shop"]).unwrap();
+        let Command::Keys(Keys::Create { scopes, .. }) = cli.command else { panic!("keys create") };
+        assert_eq!(scopes, ["payments:read", "payments:write"]);
+        assert!(create(&["--actor", "shop", "--scope", "payments:read"]).is_ok());
+        for (rest, told) in [
+            (&["--actor", "shop", "--scope", "payments:raed"][..], "payments:read, payments:write"),
+            (&["--actor", "shop", "--scope", ""], "payments:read, payments:write"),
+            (&["--actor", ""], "1 to 100 characters"),
+            (&["--actor", "a\nb"], "1 to 100 characters"),
+            (&["--actor", &"x".repeat(101)], "1 to 100 characters"),
+        ] {
+            let error = create(rest).unwrap_err();
+            assert_eq!(error.exit_code(), i32::from(Exit::Usage.code()), "{rest:?}");
+            assert!(error.to_string().contains(told), "{error}");
         }
     }
 

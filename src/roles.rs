@@ -6,30 +6,32 @@
 //! asked to stop, drain.
 
 use crate::bucket::{self, topics};
-use crate::cli::{self, Ended, Keys, Migrate, Output, Topics};
+use crate::cli::{self, Ended, Migrate, Topics};
 use crate::domain::ids::{GatewayName, WorkerName};
 use crate::domain::retry::Ladders;
 use crate::gateway::{self, Gateway};
-use crate::intake::{self, ApiKey, Intake};
+use crate::intake::{self, CannotListen, Intake};
 use crate::platform::clock::{Host, SharedClock};
 use crate::platform::config::{self, Config};
-use crate::platform::dice::{Dice, Os, SharedDice};
+use crate::platform::dice::{Os, SharedDice};
 use crate::platform::exit::Exit;
 use crate::platform::health::{self, Readiness};
 use crate::platform::metrics::{self, Exposition};
 use crate::platform::reconnect;
 use crate::platform::shutdown::Shutdown;
-use crate::schedule::{self, Access, ConnectError, NewApiKey, Postgres};
+use crate::sandbox::{self, SandboxError};
+use crate::schedule::{self, Access, ConnectError, Postgres};
 use crate::worker::{self, Condition, Worker};
-use crate::{keeper, relay, sandbox};
-use secrecy::ExposeSecret;
+use crate::{keeper, relay};
 use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
+mod keys;
 mod publisher;
 
+pub use keys::{keys, new_key};
 pub use publisher::publisher;
 use publisher::require_topics;
 
@@ -89,9 +91,10 @@ impl Process {
         if listen.is_empty() {
             return Ok(());
         }
-        let listener = tokio::net::TcpListener::bind(listen)
-            .await
-            .map_err(|error| usage(format!("metrics.listen = {listen:?} cannot be listened on: {error}")))?;
+        let listener = tokio::net::TcpListener::bind(listen).await.map_err(|error| {
+            let told = format!("metrics.listen = {listen:?} cannot be listened on: {error}");
+            Ended::with(of_listening(&error), told)
+        })?;
         let routes = health::routes(readiness, self.exposition.clone());
         tokio::spawn(health::serve(listener, routes, self.shutdown.clone()));
         Ok(())
@@ -119,6 +122,15 @@ fn usage(error: impl Display) -> Ended {
     Ended::with(Exit::Usage, error.to_string())
 }
 
+/// An address that is none is a wrong setting; one that cannot be had is the machine's state.
+fn of_listening(error: &std::io::Error) -> Exit {
+    use std::io::ErrorKind as K;
+    match error.kind() {
+        K::AddrInUse | K::AddrNotAvailable | K::PermissionDenied => Exit::Failed,
+        _ => Exit::Usage,
+    }
+}
+
 fn refused(error: ConnectError) -> Ended {
     match error {
         ConnectError::Unreachable(_) => failed(error),
@@ -135,7 +147,10 @@ fn refused(error: ConnectError) -> Ended {
 /// # Errors
 /// What ended it.
 pub async fn api(process: Process) -> Result<(), Ended> {
-    let listener = intake::listen(&process.config.api.listen).await.map_err(usage)?;
+    let listener = intake::listen(&process.config.api.listen).await.map_err(|error| match error {
+        CannotListen::NotAnAddress { .. } => usage(error),
+        CannotListen::Taken { .. } | CannotListen::Refused { .. } => failed(error),
+    })?;
     let Some(schedule) = process.connect(Access::Api).await? else { return Ok(()) };
     let health = health::routes(process.postgres_is_ready(&schedule), process.exposition.clone());
     let api = &process.config.api;
@@ -378,8 +393,11 @@ pub async fn keeper(process: Process) -> Result<(), Ended> {
 /// # Errors
 /// What ended it.
 pub async fn sandbox(process: Process) -> Result<(), Ended> {
-    let bound =
-        sandbox::Sandbox::bind(&process.config.sandbox, process.clock.clone()).await.map_err(usage)?;
+    let bound = sandbox::Sandbox::bind(&process.config.sandbox, process.clock.clone()).await;
+    let bound = bound.map_err(|error| match &error {
+        SandboxError::Listen { source, .. } => Ended::with(of_listening(source), error.to_string()),
+        SandboxError::Ledger(_) | SandboxError::NotDurable(_) | SandboxError::Server(_) => usage(error),
+    })?;
     process.serve_health(Readiness::new(process.shutdown.clone())).await?;
     tracing::info!(listen = %bound.local_addr(), "the sandbox gateway serves");
     let shutdown = process.shutdown.clone();
@@ -465,48 +483,3 @@ pub async fn topics(command: Topics, config: Config) -> Result<(), Ended> {
         Err(differences(left.len(), "differences"))
     }
 }
-
-/// API keys.
-///
-/// # Errors
-/// What failed.
-pub async fn keys(command: Keys, config: Config) -> Result<(), Ended> {
-    config.require(&["database.url"])?;
-    let Keys::Create { actor, scopes, output } = command;
-    let schedule = schedule::connect(&config.database, Access::Owner).await.map_err(refused)?;
-    let (key, actor_id) = new_key(&schedule, &Os, &actor, &scopes).await?;
-    schedule.close().await;
-    match output {
-        Output::Json => {
-            let shown = serde_json::json!({"apiKey": key, "actorId": actor_id, "scopes": scopes});
-            cli::print(&format!("{shown}\n"))
-        }
-        Output::Table => cli::print(&format!("{key}\n")),
-    }
-}
-
-/// Makes and stores a key; answers its text and its actor.
-///
-/// # Errors
-/// The database's word.
-pub async fn new_key(
-    schedule: &Postgres,
-    dice: &dyn Dice,
-    actor: &str,
-    scopes: &[String],
-) -> Result<(String, uuid::Uuid), Ended> {
-    let key = ApiKey::generate(dice);
-    let new = NewApiKey {
-        id: dice.claim_id().0,
-        new_actor: dice.claim_id().0,
-        actor_name: actor.to_owned(),
-        hash: key.hash(),
-        hint: key.hint(),
-        scopes: scopes.to_vec(),
-    };
-    let actor = schedule.add_api_key(new).await.map_err(failed)?;
-    Ok((key.text().expose_secret().to_owned(), actor.0))
-}
-
-/// How long `punctual dev` waits for a part to end.
-pub const LONGEST_DRAIN: Duration = Duration::from_secs(30);

@@ -21,7 +21,6 @@ use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord, Producer as _};
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 /// A record to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,14 +138,6 @@ impl Producer {
                 Ok(fresh) => *current = fresh,
                 Err(error) => tracing::error!(%error, "no new Kafka producer; the next batch tries again"),
             }
-        }
-    }
-
-    /// Sends what is queued, at most `within`. Blocks its thread.
-    pub fn flush(&self, within: Duration) {
-        let producer = self.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Err(error) = producer.flush(within) {
-            tracing::warn!(%error, "records were left in the Kafka producer");
         }
     }
 }

@@ -9,12 +9,14 @@ use super::services::Services;
 use super::{Args, Failure, seed};
 use crate::bucket::topics;
 use crate::cli::{Ended, SettingsArgs};
+use crate::intake::Scope;
 use crate::platform::clock::Host;
-use crate::platform::config::Config;
+use crate::platform::config::{Config, Value};
 use crate::platform::dice::Os;
 use crate::platform::shutdown::{Shutdown, Trigger};
 use crate::roles::{self, Process};
 use crate::schedule::{self, Access};
+use secrecy::ExposeSecret;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -39,15 +41,17 @@ impl Everything {
         settings: &SettingsArgs,
         services: &Services,
     ) -> Result<Self, Failure> {
-        let config = settings
-            .load_with(sets(args, services))
-            .map_err(|problems| Failure::Part(problems.into()))?
-            .config;
+        let loaded =
+            settings.load_with(sets(args, services)).map_err(|problems| Failure::Part(problems.into()))?;
+        for warning in &loaded.warnings {
+            eprintln!("punctual dev: warning: {warning}");
+        }
+        let config = loaded.config;
         schedule::migrate(&config.database).await.map_err(Failure::part)?;
         make_topics(&config, services).await?;
         let owner = schedule::connect(&config.database, Access::Owner).await.map_err(Failure::part)?;
-        let scopes = ["payments:read".to_owned(), "payments:write".to_owned()];
-        let (key, _) = roles::new_key(&owner, &Os, "developer", &scopes).await?;
+        let scopes = Scope::ALL.map(|scope| scope.as_str().to_owned());
+        let key = roles::new_key(&owner, &Os, "developer", &scopes).await?.text.expose_secret().to_owned();
         owner.close().await;
 
         let (trigger, shutdown) = Shutdown::manual();
@@ -65,6 +69,7 @@ impl Everything {
         }
         let url = format!("http://{}", config.api.listen);
         everything.until_ready(&url, &key).await?;
+        eprintln!("{}", horizon(&config));
         everything.names = vec![
             ("PUNCTUAL_URL", url.clone()),
             ("PUNCTUAL_API_KEY", key.clone()),
@@ -115,6 +120,14 @@ impl Everything {
     }
 }
 
+/// The horizon is shorter here than in production, which a first try with a date far ahead would meet.
+fn horizon(config: &Config) -> String {
+    format!(
+        "Payments may be due up to {} ahead; --set api.horizon=… with database.partition_days_ahead=… moves that",
+        config.api.horizon.show()
+    )
+}
+
 /// The settings that follow from the services; the caller's own come after them and win.
 fn sets(args: &Args, services: &Services) -> Vec<String> {
     let endpoints = services.endpoints();
@@ -152,5 +165,18 @@ async fn make_topics(config: &Config, services: &Services) -> Result<(), Failure
             }
             Ok(())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_horizon_is_told_as_it_is_set() {
+        let mut config = Config::default();
+        config.api.horizon = Duration::from_secs(30 * 86_400);
+        assert!(horizon(&config).contains("up to 30d ahead"), "{}", horizon(&config));
+        assert!(horizon(&config).contains("api.horizon"));
     }
 }

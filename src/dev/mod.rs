@@ -229,7 +229,7 @@ fn recipes(out: &mut impl Write, pairs: &[(&str, &str)]) -> std::io::Result<()> 
         r#"
 Create a payment due in 20 seconds, look at it, cancel it:
   curl -s {url}/v1/scheduled-payments -H "Authorization: Bearer {key}" \
-    -H "Idempotency-Key: first" -H "Content-Type: application/json" \
+    -H "Idempotency-Key: try-$(date +%s)" -H "Content-Type: application/json" \
     -d '{{"payee":"sim_ok","amount":1250,"currency":"EUR","dueAt":"'$(date -u -d '+20 seconds' +%FT%TZ)'"}}'
   curl -s {url}/v1/scheduled-payments/PAYMENT_ID -H "Authorization: Bearer {key}"
   curl -s -X DELETE {url}/v1/scheduled-payments/PAYMENT_ID -H "Authorization: Bearer {key}"

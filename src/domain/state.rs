@@ -1,6 +1,12 @@
 //! Every state of a payment and every legal move: one table, used by the code, the documents, the
 //! model and the database's own check alike.
 //!
+//! Two moves that look odd. PROCESSING becomes [`Status::Cancelled`] when a claim finds a cancel wish and
+//! no send was or is open, or when the gateway proves that it voided the key: both are outcomes of the
+//! claim, so the cause is "settled". PARKED becomes [`Status::Refunded`] when people find that a parked
+//! payment was charged and give all of it back: it must not pass through COMPLETED, which would tell the
+//! client that it was paid.
+//!
 //! Two absences carry money. An expired lease never leads back to [`Status::Pending`]: a worker
 //! that died may have called the gateway, and calling its payment pending would let a cancel
 //! succeed on a payment that was charged. And no single move leads from [`Status::Unknown`] to

@@ -8,6 +8,7 @@
 //! If the database is away and the cache has forgotten, the answer is 503 and never 401: a client
 //! must not throw away a good key because of our outage.
 
+use super::card::holds_card_number;
 use super::key::ApiKey;
 use super::problem::{Code, Problem};
 use crate::domain::lease::Mono;
@@ -21,15 +22,36 @@ use std::time::Duration;
 
 /// What a route needs of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scope {
+pub enum Scope {
     /// `payments:read`
     Read,
     /// `payments:write`
     Write,
 }
 
+/// Reads an actor's name as a person gave it.
+///
+/// # Errors
+/// What a name is, for one that is none.
+pub fn actor_name(text: &str) -> Result<String, &'static str> {
+    let fits = (1..=100).contains(&text.chars().count())
+        && !text.chars().any(char::is_control)
+        && text.trim() == text
+        && !holds_card_number(text);
+    if fits {
+        Ok(text.to_owned())
+    } else {
+        Err("a name has 1 to 100 characters on one line, no space at its ends and no card number in it")
+    }
+}
+
 impl Scope {
-    fn as_str(self) -> &'static str {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Read, Self::Write];
+
+    /// Its text in `keys create` and on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Read => "payments:read",
             Self::Write => "payments:write",
@@ -195,6 +217,16 @@ mod tests {
         let expired = permit(Some(record(&["payments:read"], Some(now))), Scope::Read, now).unwrap_err();
         let unknown = permit(None, Scope::Read, now).unwrap_err();
         assert_eq!((expired.code, unknown.code), (Code::Unauthenticated, Code::Unauthenticated));
+    }
+
+    #[test]
+    fn an_actors_name_is_one_line_without_surprises() {
+        for name in ["shop", "Löwenapotheke am Markt", "a.b/c:d", &"ü".repeat(100)] {
+            assert_eq!(actor_name(name).as_deref(), Ok(name));
+        }
+        for name in ["", " ", " shop", "shop\n", "a\0b", "a\tb", "4111 1111 1111 1111", &"x".repeat(101)] {
+            assert!(actor_name(name).is_err(), "{name:?}");
+        }
     }
 
     #[test]

@@ -6,8 +6,8 @@
 
 use super::actor::Scope;
 use super::problem::{Code, Problem};
-use super::read::{IdInPath, payment_id, stamp, tag};
-use super::{Intake, headers, json, limits, wire};
+use super::read::{IdInPath, asked, stamp, tag};
+use super::{Intake, json, limits, wire};
 use crate::domain::payment::Payment;
 use crate::domain::state::Status;
 use crate::platform::metrics;
@@ -22,10 +22,8 @@ pub(super) async fn delete(
     path: IdInPath,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let actor = intake.authorise(&headers, Scope::Write).await?;
-    headers::accepts_json(&headers)?;
-    let id = payment_id(path)?;
-    respond(&intake.schedule.cancel(actor.id, id).await.map_err(limits::trouble)?)
+    let (actor, id) = asked(&intake, path, &headers, Scope::Write).await?;
+    respond(&intake.schedule.cancel(actor, id).await.map_err(limits::trouble)?)
 }
 
 /// The answer on the wire.

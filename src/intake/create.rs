@@ -29,7 +29,8 @@ pub(super) async fn post(
     headers::accepts_json(&parts.headers)?;
     headers::json_body(&parts.headers)?;
     let key = headers::idempotency_key(&parts.headers)?;
-    let body = limits::read(body).await?;
+    let arrival = parts.extensions.get::<limits::Arrival>().cloned().unwrap_or_default();
+    let body = limits::read(body, &arrival).await?;
 
     let request = Request::with_defaults(Draft::read(&body)?, &actor, &intake.terms)?;
     let digests = canonical::digests(intake.schedule.installation_secret(), actor.id, &request);

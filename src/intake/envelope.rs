@@ -1,17 +1,22 @@
 //! Around every request: its id, its time limit, a net for panics, one line in the log, and the
 //! written form of a refusal.
 //!
-//! The log line names the route's template, never the path, the query, a header or the body: a
-//! client that pastes a card number or a key into any of those must not find it in our logs.
+//! The log line names the route's template, never the path, the query, a header, the body or a method
+//! that is none of ours: a client that pastes a card number or a key into any of those must not find it
+//! in our logs, and a card number in the path is not repeated in the refusal either.
+//!
+//! A head that cannot be read at all does not get here: hyper answers it (see `serve`).
 
+use super::card::masked_path;
 use super::headers::{REQUEST_ID, request_id};
+use super::limits::{Arrival, MAX_URI};
 use super::problem::{Code, Problem};
 use crate::platform::clock::SharedClock;
 use crate::platform::dice::SharedDice;
 use crate::platform::metrics;
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::{CACHE_CONTROL, HeaderValue};
+use axum::http::header::{CACHE_CONTROL, CONNECTION, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
@@ -29,26 +34,49 @@ pub(super) struct Envelope {
     pub(super) request_timeout: Duration,
 }
 
+/// Most characters of a path that a refusal repeats.
+const MAX_INSTANCE: usize = 512;
+
+/// Who dawdles over the body is told that nothing came of it, and the connection ends, since the rest
+/// of the body would be read as the next request. Otherwise a verb of the schedule may be under way.
+fn out_of_time(arrival: &Arrival) -> Response {
+    if !arrival.is_awaited() {
+        return Problem::new(Code::RequestTimedOut).retry_after(1).into_response();
+    }
+    let mut response = Problem::new(Code::BodyTooSlow).retry_after(1).into_response();
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
 /// Wraps one request. For `axum::middleware::from_fn_with_state`.
-pub(super) async fn wrap(State(envelope): State<Envelope>, request: Request, next: Next) -> Response {
+pub(super) async fn wrap(State(envelope): State<Envelope>, mut request: Request, next: Next) -> Response {
     let id = request_id(request.headers()).unwrap_or_else(|| format!("{:032x}", envelope.dice.bits()));
     let path = request.uri().path().to_owned();
-    let method = request.method().clone();
+    let known = ["GET", "POST", "DELETE"].into_iter().find(|known| *known == request.method().as_str());
+    let method = known.unwrap_or("other");
     let route = request.extensions().get::<MatchedPath>().map(|matched| matched.as_str().to_owned());
     let span = tracing::info_span!("request", request_id = %id, actor = Empty);
     let began_at = envelope.clock.mono();
 
+    let arrival = Arrival::default();
+    request.extensions_mut().insert(arrival.clone());
+    let is_too_long = request.uri().path_and_query().is_some_and(|uri| uri.as_str().len() > MAX_URI);
     let answer = AssertUnwindSafe(next.run(request)).catch_unwind().instrument(span.clone());
     let limit = envelope.clock.sleep(envelope.request_timeout);
     // The answer is polled first, so one that is ready is never thrown away for the limit.
-    let mut response = match select(Box::pin(answer), limit).await {
-        Either::Left((Ok(response), _)) => response,
-        Either::Left((Err(_panic), _)) => Problem::new(Code::Internal).into_response(),
-        Either::Right(((), _)) => Problem::new(Code::RequestTimedOut).retry_after(1).into_response(),
+    let mut response = if is_too_long {
+        Problem::new(Code::UriTooLong).into_response()
+    } else {
+        match select(Box::pin(answer), limit).await {
+            Either::Left((Ok(response), _)) => response,
+            Either::Left((Err(_panic), _)) => Problem::new(Code::Internal).into_response(),
+            Either::Right(((), _)) => out_of_time(&arrival),
+        }
     };
 
     let refused = response.extensions_mut().remove::<Problem>();
     if let Some(problem) = &refused {
+        let path: String = masked_path(&path).chars().take(MAX_INSTANCE).collect();
         *response.body_mut() = Body::from(problem.write(&path, &id));
     }
     let headers = response.headers_mut();
@@ -61,23 +89,26 @@ pub(super) async fn wrap(State(envelope): State<Envelope>, request: Request, nex
     let took = envelope.clock.mono().0.saturating_sub(began_at.0);
     let status = response.status();
     let route = route.as_deref().unwrap_or("none");
-    let counted_method = ["GET", "POST", "DELETE"].into_iter().find(|known| *known == method.as_str());
-    metrics::INTAKE_REQUEST.record(took, [counted_method.unwrap_or("other"), route, status.as_str()]);
+    metrics::INTAKE_REQUEST.record(took, [method, route, status.as_str()]);
     // u64 milliseconds outlast every process.
     let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     let code = refused.map_or("", |problem| problem.code.as_str());
-    span.in_scope(|| tracing::info!(%method, route, status = status.as_u16(), code, took_ms, "answered"));
+    span.in_scope(|| tracing::info!(method, route, status = status.as_u16(), code, took_ms, "answered"));
     response
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::intake::limits;
     use crate::platform::{clock::Host, dice::Os};
     use axum::Router;
+    use axum::body::Bytes;
     use axum::http::StatusCode;
-    use axum::routing::get;
-    use http_body_util::BodyExt;
+    use axum::routing::{get, post};
+    use http_body::Frame;
+    use http_body_util::{BodyExt, StreamBody};
+    use std::io::Error;
     use std::sync::Arc;
     use tower::ServiceExt;
 
@@ -94,9 +125,19 @@ mod tests {
                 }),
             )
             .route("/stuck", get(std::future::pending::<()>))
+            .route("/body", post(take))
             .fallback(|| async { Problem::new(Code::RouteNotFound) })
             .method_not_allowed_fallback(|| async { Problem::new(Code::MethodNotAllowed) })
             .layer(axum::middleware::from_fn_with_state(envelope, wrap))
+    }
+
+    /// Reads the body, then works for ever.
+    async fn take(request: Request) -> Problem {
+        let arrival = request.extensions().get::<Arrival>().unwrap().clone();
+        match limits::read(request.into_body(), &arrival).await {
+            Ok(_) => std::future::pending().await,
+            Err(problem) => problem,
+        }
     }
 
     async fn ask(method: &str, path: &str, id: Option<&str>) -> (StatusCode, axum::http::HeaderMap, String) {
@@ -145,6 +186,46 @@ mod tests {
                 headers.get("allow").map(|allow| allow.to_str().unwrap()),
                 (status == 405).then_some("GET,HEAD")
             );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_does_not_arrive_is_408_and_one_that_is_being_worked_on_503() {
+        let slow = Body::new(StreamBody::new(futures_util::stream::pending::<Result<Frame<Bytes>, Error>>()));
+        for (body, status, code, closes) in [
+            (slow, 408, "body_too_slow", true),
+            (Body::from("whole"), 503, "request_timed_out", false),
+            (Body::from(vec![b' '; limits::MAX_BODY + 1]), 413, "body_too_large", false),
+        ] {
+            let request = Request::builder().method("POST").uri("/body").body(body).unwrap();
+            let response = app(Duration::from_millis(50)).oneshot(request).await.unwrap();
+            assert_eq!(response.status().as_u16(), status);
+            assert_eq!(response.headers().contains_key("retry-after"), status != 413);
+            assert_eq!(response.headers().get("connection").is_some_and(|value| value == "close"), closes);
+            let text = response.into_body().collect().await.unwrap().to_bytes();
+            let document: serde_json::Value = serde_json::from_slice(&text).unwrap();
+            assert_eq!((&document["code"], &document["retryable"]), (&code.into(), &(status != 413).into()));
+        }
+    }
+
+    #[tokio::test]
+    async fn an_address_that_is_too_long_is_refused_in_our_words_and_not_repeated() {
+        let fits = format!("/ok?{}", "x".repeat(MAX_URI - 4));
+        assert_eq!(ask("GET", &fits, None).await.0, StatusCode::OK);
+        for long in [format!("{fits}x"), format!("/{}", "x".repeat(60_000))] {
+            let (status, _, text) = ask("GET", &long, None).await;
+            let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+            assert_eq!((status.as_u16(), &document["code"]), (414, &"uri_too_long".into()));
+            assert!(text.len() < 1_024, "{} bytes", text.len());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_card_number_in_the_path_is_not_repeated() {
+        for path in ["/4111111111111111", "/ok/4111%201111%201111%201111", "/ok?4111111111111111"] {
+            let (_, headers, text) = ask("PUT", path, Some("4111111111111111")).await;
+            assert!(!text.contains("1111") && !text.contains("*/*"), "{text}");
+            assert!(headers[REQUEST_ID].len() == 32, "{path}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! The headers that decide: read strictly, each exactly once.
 
+use super::card::key_holds_card_number;
 use super::problem::{Code, Problem};
 use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, IF_NONE_MATCH};
@@ -22,7 +23,8 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]
 /// spellings name the same key.
 ///
 /// # Errors
-/// 400, for a key that is missing, empty, too long, there twice or of other characters.
+/// 400, for a key that is missing, empty, too long, there twice or of other characters; 422 for one
+/// that holds a card number, since it would be stored.
 pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<String, Problem> {
     let invalid = |why: &'static str| Problem::new(Code::InvalidIdempotencyKey).detail(why);
     let value = only(headers, &IDEMPOTENCY_KEY)
@@ -41,7 +43,12 @@ pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<String, Problem> {
         return Err(invalid("The key has visible ASCII characters only."));
     }
     // Just checked to be ASCII.
-    String::from_utf8(key).map_err(|_| invalid("The key has visible ASCII characters only."))
+    let key = String::from_utf8(key).map_err(|_| invalid("The key has visible ASCII characters only."))?;
+    if key_holds_card_number(&key) {
+        let why = "The Idempotency-Key looks like a card number; make a key of something else.";
+        return Err(Problem::new(Code::RawCardNumber).detail(why));
+    }
+    Ok(key)
 }
 
 /// What stands before the closing quote, which must be the end (RFC 8941 §3.3.3).
@@ -115,12 +122,13 @@ pub(super) fn matches_tag(headers: &HeaderMap, tag: &str) -> bool {
         .any(|candidate| candidate.trim() == "*" || opaque(candidate) == opaque(tag))
 }
 
-/// The caller's request id, if it is a sane one: 1–64 letters, digits, dots, hyphens, underscores.
+/// The caller's request id, if it is a sane one: 1–64 letters, digits, dots, hyphens, underscores, and
+/// no card number, since it is logged.
 pub(super) fn request_id(headers: &HeaderMap) -> Option<String> {
     let value = only(headers, &REQUEST_ID).ok()??;
     let sane = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
     let fits = (1..=64).contains(&value.len()) && value.iter().all(sane);
-    fits.then(|| String::from_utf8_lossy(value).into_owned())
+    fits.then(|| String::from_utf8_lossy(value).into_owned()).filter(|id| !key_holds_card_number(id))
 }
 
 /// The caller's trace context, if it is a valid one of version 00 (W3C Trace Context §3.2).
@@ -191,6 +199,12 @@ mod tests {
         ] {
             let problem = idempotency_key(&with(&IDEMPOTENCY_KEY, &[value])).unwrap_err();
             assert_eq!(problem.code, Code::InvalidIdempotencyKey, "{value}");
+        }
+        for key in ["4111111111111111", "4111-1111-1111-1111", "\"pay.4111.1111.1111.1111\""] {
+            let problem = idempotency_key(&with(&IDEMPOTENCY_KEY, &[key])).unwrap_err();
+            assert_eq!((problem.code, problem.code.http()), (Code::RawCardNumber, 422), "{key}");
+            let written = String::from_utf8(problem.write("/", "r")).unwrap();
+            assert!(!written.contains("1111"), "{written}");
         }
         let twice = idempotency_key(&with(&IDEMPOTENCY_KEY, &["a", "a"])).unwrap_err();
         assert_eq!(twice.code, Code::InvalidIdempotencyKey);
@@ -263,6 +277,7 @@ mod tests {
             assert_eq!(taken.is_some(), value == "a", "{value}");
         }
         assert_eq!(request_id(&with(&REQUEST_ID, &["a", "b"])), None);
+        assert_eq!(request_id(&with(&REQUEST_ID, &["4111-1111-1111-1111"])), None);
     }
 
     #[test]

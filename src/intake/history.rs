@@ -5,8 +5,8 @@
 
 use super::actor::Scope;
 use super::problem::{Code, Problem};
-use super::read::{IdInPath, payment_id, unless_known};
-use super::{Intake, headers, limits, wire};
+use super::read::{IdInPath, asked, unless_known};
+use super::{Intake, limits, wire};
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::Response;
@@ -17,10 +17,8 @@ pub(super) async fn get(
     path: IdInPath,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
-    let actor = intake.authorise(&headers, Scope::Read).await?;
-    headers::accepts_json(&headers)?;
-    let id = payment_id(path)?;
-    let found = intake.schedule.history(actor.id, id).await.map_err(limits::trouble)?;
+    let (actor, id) = asked(&intake, path, &headers, Scope::Read).await?;
+    let found = intake.schedule.history(actor, id).await.map_err(limits::trouble)?;
     let entries = found.ok_or_else(|| Problem::new(Code::PaymentNotFound))?;
     // Rows are only ever added, so the number of the newest names the whole.
     let version = entries.last().map_or(0, |newest| newest.row.seq);

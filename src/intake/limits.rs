@@ -8,16 +8,36 @@ use super::problem::{Code, Problem};
 use crate::schedule::ScheduleError;
 use axum::body::{Body, Bytes};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Largest body, in bytes.
 pub(super) const MAX_BODY: usize = 16 * 1024;
+
+/// Longest path with query, in bytes; the reader of heads gives up far later, and without a body.
+pub(super) const MAX_URI: usize = 8 * 1024;
+
+/// Tells whoever cuts a request off whether its body was still arriving, so that nothing can have
+/// been done with it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Arrival(Arc<AtomicBool>);
+
+impl Arrival {
+    /// The body has begun to be read and has not ended.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
 
 /// Reads a body to its end.
 ///
 /// # Errors
 /// 413 past [`MAX_BODY`]; 400 for a body that broke off.
-pub(super) async fn read(body: Body) -> Result<Bytes, Problem> {
-    match Limited::new(body, MAX_BODY).collect().await {
+pub(super) async fn read(body: Body, arrival: &Arrival) -> Result<Bytes, Problem> {
+    arrival.0.store(true, Ordering::Relaxed);
+    let collected = Limited::new(body, MAX_BODY).collect().await;
+    arrival.0.store(false, Ordering::Relaxed);
+    match collected {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(Problem::new(Code::BodyTooLarge)),
         Err(_) => Err(Problem::new(Code::MalformedJson).detail("The body broke off.")),
@@ -51,8 +71,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_may_have_16_kib_and_not_a_byte_more() {
-        assert_eq!(read(Body::from(vec![b' '; MAX_BODY])).await.unwrap().len(), MAX_BODY);
-        let over = read(Body::from(vec![b' '; MAX_BODY + 1])).await.unwrap_err();
+        let arrival = Arrival::default();
+        assert_eq!(read(Body::from(vec![b' '; MAX_BODY]), &arrival).await.unwrap().len(), MAX_BODY);
+        let over = read(Body::from(vec![b' '; MAX_BODY + 1]), &arrival).await.unwrap_err();
+        assert!(!arrival.is_awaited());
         assert_eq!((over.code, over.code.http()), (Code::BodyTooLarge, 413));
     }
 

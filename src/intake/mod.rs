@@ -43,6 +43,7 @@ mod chaos_tests;
 #[cfg(test)]
 mod request_tests;
 
+pub use actor::{Scope, actor_name};
 pub use key::{ApiKey, KeyMode, NotAKey};
 pub use problem::{Code, FieldError, Parts, Problem, Retryable};
 pub use rules::Terms;
@@ -55,7 +56,7 @@ use crate::platform::config::Api;
 use crate::platform::dice::SharedDice;
 use crate::platform::metrics;
 use crate::schedule::{Actor, Postgres};
-use actor::{KeyCache, Scope};
+use actor::KeyCache;
 use axum::Router;
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};

@@ -7,6 +7,7 @@
 //!
 //! Depth is bounded by the reader (128), size by the limit on the body.
 
+use super::card::masked;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
@@ -59,9 +60,9 @@ impl Node {
     }
 }
 
-/// `/parent/name` with RFC 6901 escapes.
+/// `/parent/name` with RFC 6901 escapes. A name that may be a card number is not repeated.
 pub(super) fn pointer(parent: &str, name: &str) -> String {
-    format!("{parent}/{}", name.replace('~', "~0").replace('/', "~1"))
+    format!("{parent}/{}", masked(name).replace('~', "~0").replace('/', "~1"))
 }
 
 struct AnyNode;
@@ -167,5 +168,6 @@ mod tests {
     #[test]
     fn pointers_escape_slash_and_tilde() {
         assert_eq!(pointer("/metadata", "a/b~c"), "/metadata/a~1b~0c");
+        assert_eq!(pointer("/metadata", "4111/1111 4111-1111-1111-1111"), "/metadata/***");
     }
 }

@@ -90,6 +90,7 @@ codes! {
     RouteNotFound = "route_not_found", 404, No, "No such resource", "Nothing is served at this path.";
     MethodNotAllowed = "method_not_allowed", 405, No, "The method is not served here", "The header Allow lists the methods that are.";
     NotAcceptable = "not_acceptable", 406, No, "Only JSON can be answered", "The header Accept must allow application/json.";
+    BodyTooSlow = "body_too_slow", 408, Yes, "The body did not arrive in time", "Nothing was created. Repeat the request with the same key.";
     IdempotencyKeyReused = "idempotency_key_reused", 409, No, "The key belongs to another request", "This key already created a payment from a different request; differs names the fields. Use a new key for a new payment.";
     ExternalIdConflict = "external_id_conflict", 409, No, "The external id is taken", "A payment of yours that is neither cancelled nor failed has this externalId.";
     AlreadyProcessing = "ALREADY_PROCESSING", 409, No, "The payment is being submitted", "Submission to the gateway has started, so it can no longer be cancelled.";
@@ -97,8 +98,9 @@ codes! {
     AlreadyFinal = "ALREADY_FINAL", 409, No, "The payment is final", "It was completed, failed or refunded, and nothing is left to cancel.";
     Parked = "PARKED", 409, No, "The payment is held for a human", "An operator decides what becomes of it.";
     BodyTooLarge = "body_too_large", 413, No, "The body is too large", "A request may have 16 KiB.";
+    UriTooLong = "uri_too_long", 414, No, "The address is too long", "Path and query may have 8 KiB.";
     UnsupportedMediaType = "unsupported_media_type", 415, No, "The body must be application/json", "Send Content-Type: application/json, in UTF-8 and without a content encoding.";
-    RawCardNumber = "raw_card_number", 422, No, "A card number was sent", "13 to 19 digits that pass the Luhn check are refused in every field of the body, and neither stored nor logged. Send a token instead.";
+    RawCardNumber = "raw_card_number", 422, No, "A card number was sent", "13 to 19 digits that pass the Luhn check are refused in every field and name of the body, and in Idempotency-Key where they look like a card's; they are neither stored, logged nor repeated. Send a token instead.";
     Empty = "empty", 422, No, "A text is empty", "The field needs at least one character.";
     TooLong = "too_long", 422, No, "A text is too long", "The field has more characters than allowed.";
     InvalidCharacter = "invalid_character", 422, No, "A text holds a character that is not allowed", "payee is printable ASCII; other texts hold no control characters, except line breaks and tabs in description and metadata values.";
@@ -152,7 +154,7 @@ pub struct Parts {
     pub payment: Option<(PaymentId, Option<Status>)>,
     /// JSON pointers that differ from the first request under this key.
     pub differs: Option<Vec<String>>,
-    /// Whole seconds, for 503.
+    /// Whole seconds, for 408 and 503.
     pub retry_after_s: Option<u32>,
     /// The header that tells how to authenticate.
     pub www_authenticate: Option<String>,
@@ -317,7 +319,7 @@ mod tests {
             assert!((400..600).contains(&code.http()), "{code:?}");
             assert!(code.title().len() > 8 && !code.title().ends_with('.'), "{code:?}");
             assert!(code.doc().len() > 20 && code.doc().ends_with('.'), "{code:?}");
-            assert_eq!(code.retryable() == Retryable::Yes, code.http() >= 500, "{code:?}");
+            assert_eq!(code.retryable() == Retryable::Yes, matches!(code.http(), 408 | 500..), "{code:?}");
         }
     }
 

@@ -6,7 +6,7 @@
 use super::actor::Scope;
 use super::problem::{Code, Problem};
 use super::{Intake, headers, json, limits, wire};
-use crate::domain::ids::PaymentId;
+use crate::domain::ids::{ActorId, PaymentId};
 use crate::domain::payment::Payment;
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
@@ -21,13 +21,26 @@ pub(super) async fn get(
     path: IdInPath,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
-    let actor = intake.authorise(&headers, Scope::Read).await?;
-    headers::accepts_json(&headers)?;
-    let id = payment_id(path)?;
-    let found = intake.schedule.find(actor.id, id).await.map_err(limits::trouble)?;
+    let (actor, id) = asked(&intake, path, &headers, Scope::Read).await?;
+    let found = intake.schedule.find(actor, id).await.map_err(limits::trouble)?;
     let view = found.ok_or_else(|| Problem::new(Code::PaymentNotFound))?;
     let tag = tag(&view.payment);
     Ok(unless_known(&headers, &tag, || wire::standing(&view)))
+}
+
+/// Who asks about which payment: how every route of one payment begins.
+///
+/// # Errors
+/// 401, 403, 404, 406, or 503 if the database cannot be asked.
+pub(super) async fn asked(
+    intake: &Intake,
+    path: IdInPath,
+    headers: &HeaderMap,
+    scope: Scope,
+) -> Result<(ActorId, PaymentId), Problem> {
+    let actor = intake.authorise(headers, scope).await?;
+    headers::accepts_json(headers)?;
+    Ok((actor.id, payment_id(path)?))
 }
 
 /// 200 with this body and tag, or 304 for a client that has what the tag names.

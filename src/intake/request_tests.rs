@@ -341,7 +341,7 @@ fn a_card_number_is_refused_wherever_it_stands() {
         ("externalId", json!(format!("order {CARD}")), "/externalId"),
         ("description", json!(format!("card {CARD}, exp 12/30")), "/description"),
         ("metadata", json!({"note": CARD}), "/metadata/note"),
-        ("metadata", json!({CARD: "note"}), "/metadata/4111 1111 1111 1111"),
+        ("metadata", json!({CARD: "note"}), "/metadata/***"),
     ] {
         refused(&with(field, value).to_string(), 422, pointer, Code::RawCardNumber);
     }

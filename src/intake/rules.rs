@@ -9,13 +9,15 @@
 
 use super::card::holds_card_number;
 use super::problem::{Code, FieldError, Problem};
-use super::wire::Draft;
+use super::wire::{Draft, utc};
 use crate::domain::ids::GatewayName;
 use crate::domain::money::{Currency, Minor, Money};
 use crate::domain::payment::{OnExhausted, OnSoftDecline, RetryPolicy};
+use crate::platform::config::Value;
 use crate::schedule::Actor;
 use chrono::{DateTime, TimeDelta, Utc};
 use secrecy::{ExposeSecret, SecretString};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -193,21 +195,24 @@ impl Characters {
     }
 }
 
+fn at(pointer: &str, code: Code, detail: impl Into<Cow<'static, str>>) -> FieldError {
+    FieldError { pointer: pointer.to_owned(), code, detail: detail.into() }
+}
+
 #[derive(Default)]
 struct Findings(Vec<FieldError>);
 
 impl Findings {
     fn require(&mut self, holds: bool, pointer: &str, code: Code, detail: &'static str) {
         if !holds {
-            self.0.push(FieldError { pointer: pointer.to_owned(), code, detail: detail.into() });
+            self.0.push(at(pointer, code, detail));
         }
     }
 
     /// Length in characters, alphabet, and no card number.
     fn text(&mut self, pointer: &str, text: &str, longest: usize, characters: Characters) {
         if text.chars().count() > longest {
-            let detail = format!("At most {longest} characters.").into();
-            self.0.push(FieldError { pointer: pointer.to_owned(), code: Code::TooLong, detail });
+            self.0.push(at(pointer, Code::TooLong, format!("At most {longest} characters.")));
         }
         let allowed = text.chars().all(|character| characters.allow(character));
         self.require(allowed, pointer, Code::InvalidCharacter, Code::InvalidCharacter.doc());
@@ -229,12 +234,10 @@ impl Findings {
     fn amount(&mut self, amount: i64, most: i64) -> Option<Minor> {
         let minor = Minor::new(amount);
         self.require(minor.is_some(), "/amount", Code::AmountNotPositive, "amount is at least 1 minor unit.");
-        self.require(
-            amount <= most,
-            "/amount",
-            Code::AmountAboveLimit,
-            "amount is above this installation's limit.",
-        );
+        if amount > most {
+            let detail = format!("amount is at most {most} minor units here.");
+            self.0.push(at("/amount", Code::AmountAboveLimit, detail));
+        }
         minor
     }
 
@@ -255,12 +258,11 @@ impl Findings {
         // The id carries milliseconds since 1970, so nothing older can be named whatever the grace.
         let future = request.due_at > earliest && request.due_at >= DateTime::UNIX_EPOCH;
         self.require(future, "/dueAt", Code::DueInPast, "dueAt has passed.");
-        self.require(
-            request.due_at <= latest,
-            "/dueAt",
-            Code::DueBeyondHorizon,
-            "dueAt is beyond the horizon.",
-        );
+        if request.due_at > latest {
+            let length = terms.horizon.show();
+            let detail = format!("dueAt is at most {length} from now, so not after {}.", utc(latest));
+            self.0.push(at("/dueAt", Code::DueBeyondHorizon, detail));
+        }
         let ordered = request.execute_before.is_none_or(|deadline| deadline > request.due_at);
         let detail = "executeBefore is not later than dueAt.";
         self.require(ordered, "/executeBefore", Code::ExecuteBeforeNotAfterDue, detail);
@@ -312,5 +314,40 @@ impl Findings {
             on_soft_decline: on_soft_decline?,
             on_exhausted: on_exhausted?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_by_a_limit_of_this_installation_names_the_limit() {
+        let actor = Actor {
+            id: crate::domain::ids::ActorId(uuid::Uuid::nil()),
+            default_currency: None,
+            default_gateway: None,
+        };
+        let terms = Terms {
+            horizon: Duration::from_secs(365 * 86_400),
+            due_grace: Duration::ZERO,
+            max_amount_minor: 1_000_000,
+            gateways: vec![GatewayName("sandbox".into())],
+        };
+        let body =
+            br#"{"payee":"a","amount":1000001,"currency":"EUR","dueAt":"2031-01-01T00:00:00.000001Z"}"#;
+        let Ok(request) = Draft::read(body).and_then(|draft| Request::with_defaults(draft, &actor, &terms))
+        else {
+            panic!("well formed")
+        };
+        let broken = request.judge(&terms, "2030-01-01T00:00:00Z".parse().unwrap()).unwrap_err();
+        let told: Vec<&str> = broken.0.iter().map(|error| &*error.detail).collect();
+        assert_eq!(
+            told,
+            [
+                "amount is at most 1000000 minor units here.",
+                "dueAt is at most 365d from now, so not after 2031-01-01T00:00:00Z.",
+            ]
+        );
     }
 }

@@ -182,13 +182,11 @@ pub(super) fn utc(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }
 
-/// What never changes of a payment; the answer of its creation. The order of fields is the order on
-/// the wire and part of the rendering.
+/// What the client asked for, and when it did: what never changes of a payment. The order of fields
+/// is the order on the wire, here and below, and part of the rendering.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Creation<'a> {
-    payment_id: PaymentId,
-    status: Status,
+struct Wished<'a> {
     payee: &'a str,
     amount: i64,
     currency: &'a str,
@@ -200,6 +198,16 @@ struct Creation<'a> {
     metadata: &'a BTreeMap<String, String>,
     retry: RetryPolicy,
     created_at: String,
+}
+
+/// The answer of a creation.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Creation<'a> {
+    payment_id: PaymentId,
+    status: Status,
+    #[serde(flatten)]
+    wished: Wished<'a>,
     version: i32,
 }
 
@@ -210,17 +218,8 @@ struct Summary<'a> {
     payment_id: PaymentId,
     status: Status,
     status_reason: Option<&'static str>,
-    payee: &'a str,
-    amount: i64,
-    currency: &'a str,
-    due_at: String,
-    execute_before: Option<String>,
-    gateway: &'a str,
-    external_id: Option<&'a str>,
-    description: Option<&'a str>,
-    metadata: &'a BTreeMap<String, String>,
-    retry: RetryPolicy,
-    created_at: String,
+    #[serde(flatten)]
+    wished: Wished<'a>,
     updated_at: String,
     next_attempt_at: Option<String>,
     gateway_reference: Option<&'a str>,
@@ -288,10 +287,17 @@ struct Attempt<'a> {
 
 /// The creation's answer in form [`CREATION_RENDERING`].
 pub(super) fn creation(view: &PaymentView) -> Vec<u8> {
-    let payment = &view.payment;
     bytes(&Creation {
-        payment_id: payment.id,
+        payment_id: view.payment.id,
         status: Status::Pending,
+        wished: wished(view),
+        version: 1,
+    })
+}
+
+fn wished(view: &PaymentView) -> Wished<'_> {
+    let payment = &view.payment;
+    Wished {
         payee: view.payee.expose_secret(),
         amount: payment.amount.minor.get(),
         currency: payment.amount.currency.as_str(),
@@ -303,8 +309,7 @@ pub(super) fn creation(view: &PaymentView) -> Vec<u8> {
         metadata: &view.metadata,
         retry: payment.retry,
         created_at: utc(payment.created_at),
-        version: 1,
-    })
+    }
 }
 
 /// The payment as it stands.
@@ -322,17 +327,7 @@ fn summary(view: &PaymentView) -> Summary<'_> {
         payment_id: payment.id,
         status: payment.status,
         status_reason: payment.reason.map(|reason| reason.as_str()),
-        payee: view.payee.expose_secret(),
-        amount: payment.amount.minor.get(),
-        currency: payment.amount.currency.as_str(),
-        due_at: utc(payment.due_at),
-        execute_before: payment.execute_before.map(utc),
-        gateway: &payment.gateway.0,
-        external_id: view.external_id.as_deref(),
-        description: view.description.as_deref(),
-        metadata: &view.metadata,
-        retry: payment.retry,
-        created_at: utc(payment.created_at),
+        wished: wished(view),
         updated_at: utc(payment.last_moved_at),
         next_attempt_at: payment.status.is_claimable().then(|| utc(payment.next_attempt_at)),
         gateway_reference: payment.gateway_ref.as_deref(),
@@ -393,4 +388,25 @@ fn attempt(view: &AttemptView) -> Attempt<'_> {
 fn bytes(body: &impl Serialize) -> Vec<u8> {
     // Structs of texts, numbers, lists and a map with text keys: serde_json fails on none of them.
     serde_json::to_vec(body).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_card_number_in_a_name_is_not_repeated() {
+        const CARD: &str = "4111 1111 1111 1111";
+        for (body, pointer) in [
+            (format!(r#"{{"{CARD}":1}}"#), "/***"),
+            (format!(r#"{{"retry":{{"{CARD}":1}}}}"#), "/retry/***"),
+            (format!(r#"{{"metadata":{{"{CARD}":1}}}}"#), "/metadata/***"),
+            (format!(r#"{{"{CARD}":1,"{CARD}":1}}"#), "/***"),
+        ] {
+            let problem = Draft::read(body.as_bytes()).err().unwrap();
+            assert_eq!((problem.code.http(), problem.errors[0].pointer.as_str()), (400, pointer));
+            let written = String::from_utf8(problem.write("/", "r")).unwrap();
+            assert!(!written.contains("1111"), "{written}");
+        }
+    }
 }

@@ -123,7 +123,7 @@ settings! {
         horizon: Duration = secs(365 * 86_400), "Latest due time accepted, from now.";
         due_grace: Duration = secs(0), "How far in the past a due time may lie.";
         max_amount_minor: i64 = 100_000_000, "Largest amount accepted, in minor units.";
-        request_timeout: Duration = secs(10), "A request is answered 503 after this long.";
+        request_timeout: Duration = secs(10), "A request is answered after this long: 503, or 408 while its body has not arrived.";
         header_timeout: Duration = secs(10), "A connection that has not sent its headers by then is closed.";
         max_connections: usize = 4_096, "Connections open at once; more wait.";
         key_cache: Duration = secs(3), "How long a verified API key is believed; under 5 s.";

@@ -68,11 +68,7 @@ where
             Err(error) => {
                 let pause = pauses.next_pause();
                 tracing::warn!(what, %error, pause_ms = pause.as_millis(), "not reachable, trying again");
-                tokio::select! {
-                    biased;
-                    () = shutdown.wait() => return None,
-                    () = clock.sleep(pause) => {}
-                }
+                shutdown.pause(clock, pause).await;
             }
         }
     }

@@ -4,7 +4,9 @@
 //! finishes its calls and returns. The second ends the process at once, which is safe at any
 //! instant (that is what claims and leases are for) and leaves outcomes to be asked for.
 
+use super::clock::Clock;
 use super::exit::Exit;
+use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
@@ -54,6 +56,15 @@ impl Shutdown {
         // An error means that the trigger is gone, which asks too.
         let _ = self.0.clone().wait_for(|asked| *asked).await;
     }
+
+    /// The pause of a loop between two rounds: over early once it has been asked. Cancel-safe.
+    pub async fn pause(&self, clock: &dyn Clock, length: Duration) {
+        tokio::select! {
+            biased;
+            () = self.wait() => {}
+            () = clock.sleep(length) => {}
+        }
+    }
 }
 
 impl Trigger {
@@ -83,6 +94,7 @@ async fn either(interrupt: &mut Signal, terminate: &mut Signal) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::platform::clock::Host;
 
     #[tokio::test]
     async fn everybody_hears_it_also_those_who_ask_later() {
@@ -104,6 +116,15 @@ mod tests {
         drop(trigger);
         shutdown.wait().await;
         assert!(shutdown.is_asked());
+    }
+
+    #[tokio::test]
+    async fn a_pause_ends_with_its_time_or_with_the_word() {
+        let (trigger, shutdown) = Shutdown::manual();
+        shutdown.pause(&Host, Duration::from_millis(1)).await;
+        assert!(!shutdown.is_asked());
+        trigger.stop();
+        shutdown.pause(&Host, Duration::MAX).await;
     }
 
     #[tokio::test]

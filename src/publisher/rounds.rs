@@ -10,7 +10,7 @@ use crate::domain::lease::Mono;
 use crate::platform::clock::SharedClock;
 use crate::platform::metrics;
 use crate::platform::shutdown::Shutdown;
-use crate::schedule::{PublisherLease, ScheduleError};
+use crate::schedule::{PublisherLease, ScheduleError, unless_defect};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,6 +18,8 @@ use tokio::sync::watch;
 
 /// After a pass that met trouble.
 const TROUBLE: Duration = Duration::from_secs(1);
+/// What trouble with the lease is logged as.
+const LEAD: &str = "the publisher's lead";
 
 /// What a publisher runs with.
 pub struct Publisher {
@@ -97,7 +99,7 @@ pub async fn run<H: History, T: Topic>(
         let mut result = Ok(());
         while goes_on() && result.is_ok() {
             match round(publisher, history, topic, &held).await {
-                Ok(pause) => rest(publisher, shutdown, pause).await,
+                Ok(pause) => shutdown.pause(&*publisher.clock, pause).await,
                 Err(defect) => result = Err(defect),
             }
         }
@@ -124,7 +126,7 @@ async fn keep<H: History>(
 ) -> Result<(), ScheduleError> {
     let asked_at = publisher.clock.mono();
     if let Some(lease) = held.lease() {
-        match survive(history.renew(&lease, publisher.lease).await)? {
+        match unless_defect(LEAD, history.renew(&lease, publisher.lease).await)? {
             Some(true) => {
                 if let Some(ours) = held.lock().as_mut() {
                     ours.renewed_at = asked_at;
@@ -141,7 +143,8 @@ async fn keep<H: History>(
         }
     }
     if held.lease().is_none() && !shutdown.is_asked() {
-        let acquired = survive(history.acquire(&publisher.holder, publisher.lease).await)?.flatten();
+        let acquired = history.acquire(&publisher.holder, publisher.lease).await;
+        let acquired = unless_defect(LEAD, acquired)?.flatten();
         if let Some(lease) = &acquired {
             tracing::info!(epoch = lease.epoch, "this publisher leads");
             if lease.started_over {
@@ -157,18 +160,6 @@ async fn keep<H: History>(
     publisher.condition.send_if_modified(|condition| std::mem::replace(&mut condition.leads, leads) != leads);
     metrics::PUBLISHER_LEADS.set(if leads { 1.0 } else { 0.0 }, []);
     Ok(())
-}
-
-/// A defect stops us; anything else passes and is tried again.
-fn survive<T>(result: Result<T, ScheduleError>) -> Result<Option<T>, ScheduleError> {
-    match result {
-        Ok(done) => Ok(Some(done)),
-        Err(defect @ ScheduleError::Defect(_)) => Err(defect),
-        Err(error @ (ScheduleError::Unavailable(_) | ScheduleError::CommitUnknown(_))) => {
-            tracing::warn!(%error, "the publisher's lead");
-            Ok(None)
-        }
-    }
 }
 
 /// One pass, if we lead; answers the pause until the next.
@@ -220,13 +211,5 @@ fn tell(publisher: &Publisher, condition: Condition) {
             "history rows carry transaction ids of another server and wait for this one to reach them: \
              stop it and raise the epoch of its ids with pg_resetwal -e"
         );
-    }
-}
-
-async fn rest(publisher: &Publisher, shutdown: &Shutdown, pause: Duration) {
-    tokio::select! {
-        biased;
-        () = shutdown.wait() => {}
-        () = publisher.clock.sleep(pause) => {}
     }
 }

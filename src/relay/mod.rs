@@ -124,8 +124,8 @@ pub async fn step<S: Schedule, P: Publisher>(
         return Ok(Pass { published: 0, pause: pause.max(terms.poll) });
     }
     let report = publisher.publish(&plan.envelopes).await;
-    count(&report, &plan.envelopes);
-    let (acknowledged, missing) = acknowledged(&report, plan.envelopes);
+    let missing = report.err();
+    let acknowledged = acknowledged(missing.as_ref(), plan.envelopes);
     if !acknowledged.is_empty()
         && !schedule.mark(shard, &acknowledged).await.map_err(PassFailed::NotMarked)?
     {
@@ -142,27 +142,19 @@ fn longest_lead() -> Duration {
     LONGEST_LEAD.to_std().unwrap_or_default()
 }
 
-/// Counts what Kafka acknowledged, by where it lies.
-fn count(report: &Result<(), NotAcknowledged>, batch: &[Envelope]) {
-    let missing = report.as_ref().err();
+/// What Kafka acknowledged, counted by where it lies.
+fn acknowledged(missing: Option<&NotAcknowledged>, batch: Vec<Envelope>) -> Vec<StagedNotice> {
     let is_missing = |index| missing.is_some_and(|missing| missing.indexes.binary_search(&index).is_ok());
-    for (_, envelope) in batch.iter().enumerate().filter(|(index, _)| !is_missing(*index)) {
+    let there = batch.into_iter().enumerate().filter(|(index, _)| !is_missing(*index));
+    let counted = there.map(|(_, envelope)| {
         let to = match envelope.channel {
             Channel::Ring(_) => "ring",
             Channel::Now => "now",
         };
         metrics::RELAY_PUBLISHED.add(1, [to]);
-    }
-}
-
-fn acknowledged(
-    report: &Result<(), NotAcknowledged>,
-    batch: Vec<Envelope>,
-) -> (Vec<StagedNotice>, Option<NotAcknowledged>) {
-    let missing = report.as_ref().err();
-    let is_missing = |index| missing.is_some_and(|missing| missing.indexes.binary_search(&index).is_ok());
-    let there = batch.into_iter().enumerate().filter(|(index, _)| !is_missing(*index));
-    (there.map(|(_, envelope)| envelope.staged).collect(), missing.cloned())
+        envelope.staged
+    });
+    counted.collect()
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use crate::domain::lease::Mono;
 use crate::platform::clock::SharedClock;
 use crate::platform::metrics;
 use crate::platform::shutdown::Shutdown;
-use crate::schedule::{Schedule, ScheduleError};
+use crate::schedule::{Schedule, ScheduleError, unless_defect};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -30,6 +30,8 @@ const AHEAD_EVERY: Duration = Duration::from_secs(5);
 const LOOKS: u32 = 10;
 /// After a pass that met trouble.
 const TROUBLE: Duration = Duration::from_secs(1);
+/// What trouble with the leases is logged as.
+const SHARDS: &str = "relay shards";
 
 /// What a relay runs with.
 #[derive(Clone)]
@@ -64,32 +66,32 @@ pub async fn run<S: Schedule + Shards, P: Publisher>(
     let keeping = async {
         while goes_on() {
             keep(relay, schedule, &held).await.inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
-            rest(relay, shutdown, relay.shard_lease / LOOKS).await;
+            shutdown.pause(&*relay.clock, relay.shard_lease / LOOKS).await;
         }
         Ok(())
     };
     let passing = async {
-        let mut passes = FuturesUnordered::new();
+        let (mut passes, mut result) = (FuturesUnordered::new(), Ok(()));
         loop {
             if goes_on() {
-                give_back(schedule, &held).await.inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
+                result = give_back(schedule, &held).await;
                 let now = relay.clock.mono();
-                passes.extend(
-                    held.begin(now).into_iter().map(|mine| pass(relay, schedule, publisher, mine, now)),
-                );
+                let due = held.begin(now).into_iter();
+                passes.extend(due.map(|mine| pass(relay, schedule, publisher, mine, now)));
             } else if passes.is_empty() {
-                return Ok(());
+                return result;
             }
             // As many as Kafka has partitions: a handful.
             metrics::RELAY_SHARDS.set(f64::from(u32::try_from(held.count()).unwrap_or(u32::MAX)), []);
             let next = held.until_next(relay.clock.mono()).unwrap_or(relay.terms.poll);
             tokio::select! {
                 biased;
-                Some(ended) = passes.next() => {
-                    take_in(relay, &held, ended).inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
-                }
+                Some(ended) = passes.next() => result = result.and(take_in(relay, &held, ended)),
                 () = shutdown.wait(), if goes_on() => {}
                 () = relay.clock.sleep(next.min(relay.terms.poll)) => {}
+            }
+            if result.is_err() {
+                failed.store(true, Ordering::Relaxed);
             }
         }
     };
@@ -109,18 +111,18 @@ async fn keep<S: Shards>(relay: &Relay, schedule: &S, held: &Held) -> Result<(),
     } else {
         schedule.renew_shards(&leases, relay.shard_lease).await
     };
-    let Some(still_ours) = survive(renewed)? else {
+    let Some(still_ours) = unless_defect(SHARDS, renewed)? else {
         held.run_out(relay.clock.mono(), relay.shard_lease);
         return Ok(());
     };
     held.renewed(&still_ours, asked_at);
     let enlisted = schedule.enlist_relay(&relay.holder, relay.partitions, relay.shard_lease).await;
-    let Some(standing) = survive(enlisted)? else { return Ok(()) };
+    let Some(standing) = unless_defect(SHARDS, enlisted)? else { return Ok(()) };
     let missing = held.fit(share(standing, relay.partitions));
     if missing > 0 {
         let acquired =
             schedule.acquire_shards(&relay.holder, relay.partitions, missing, relay.shard_lease).await;
-        for lease in survive(acquired)?.unwrap_or_default() {
+        for lease in unless_defect(SHARDS, acquired)?.unwrap_or_default() {
             tracing::info!(residue = lease.residue, epoch = lease.epoch, "relay shard is ours");
             held.take(lease, asked_at);
         }
@@ -132,7 +134,7 @@ async fn keep<S: Shards>(relay: &Relay, schedule: &S, held: &Held) -> Result<(),
 async fn give_back<S: Shards>(schedule: &S, held: &Held) -> Result<(), ScheduleError> {
     let leaving = held.leaving();
     // Not known to be free: it stays ours, and is given back by the next round.
-    if leaving.is_empty() || survive(schedule.release_shards(&leaving).await)?.is_none() {
+    if leaving.is_empty() || unless_defect(SHARDS, schedule.release_shards(&leaving).await)?.is_none() {
         return Ok(());
     }
     for lease in &leaving {
@@ -140,18 +142,6 @@ async fn give_back<S: Shards>(schedule: &S, held: &Held) -> Result<(), ScheduleE
         held.forget(lease);
     }
     Ok(())
-}
-
-/// A defect stops us; anything else passes and is tried again.
-fn survive<T>(result: Result<T, ScheduleError>) -> Result<Option<T>, ScheduleError> {
-    match result {
-        Ok(done) => Ok(Some(done)),
-        Err(defect @ ScheduleError::Defect(_)) => Err(defect),
-        Err(error @ (ScheduleError::Unavailable(_) | ScheduleError::CommitUnknown(_))) => {
-            tracing::warn!(%error, "relay shards");
-            Ok(None)
-        }
-    }
 }
 
 /// A pass that has ended, and over what.
@@ -206,12 +196,4 @@ fn take_in(relay: &Relay, held: &Held, ended: Ended) -> Result<(), ScheduleError
     };
     held.passed(&mine.lease, relay.clock.mono(), next, ahead);
     Ok(())
-}
-
-async fn rest(relay: &Relay, shutdown: &Shutdown, pause: Duration) {
-    tokio::select! {
-        biased;
-        () = shutdown.wait() => {}
-        () = relay.clock.sleep(pause) => {}
-    }
 }

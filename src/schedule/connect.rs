@@ -107,6 +107,8 @@ pub(super) fn options(settings: &Database, access: Access) -> Result<PgConnectOp
             ("tcp_keepalives_count", "3".to_owned()),
             // Compiling a plan takes longer than any statement here should.
             ("jit", "off".to_owned()),
+            // What every statement here is written for (see claim.sql), whatever a role or database says.
+            ("default_transaction_isolation", "read committed".to_owned()),
             ("timezone", "UTC".to_owned()),
             // No value of a row reaches the server's log.
             ("log_parameter_max_length_on_error", "0".to_owned()),

@@ -51,7 +51,7 @@ async fn once(pool: &PgPool, new: &NewPayment) -> Result<Option<CreateAnswer>, S
         Ok(Some(view)) => Ok(Some(CreateAnswer::Created(view))),
         Ok(None) => {
             drop(connection);
-            replay_made(pool, new).await
+            made_earlier(pool, new.actor, &new.idempotency_key, &new.request_hash, &new.field_digests).await
         }
         Err(error) if is_missing_partition(&error) => Ok(Some(CreateAnswer::DayNotReady)),
         Err(error) if is_external_id_taken(&error) => {
@@ -102,12 +102,15 @@ async fn insert(connection: &mut PgConnection, new: &NewPayment) -> Result<Optio
 
 /// What the key made earlier, acknowledged by a COMMIT of its own: a plain read can see a payment that
 /// the standby never got (rule R3), and a replayed 201 promises it.
-async fn replay_made(pool: &PgPool, new: &NewPayment) -> Result<Option<CreateAnswer>, ScheduleError> {
+async fn made_earlier(
+    pool: &PgPool,
+    actor: ActorId,
+    key: &str,
+    request_hash: &[u8; 32],
+    digests: &BTreeMap<String, String>,
+) -> Result<Option<CreateAnswer>, ScheduleError> {
     let mut transaction = pool.begin().await.map_err(before_commit)?;
-    let NewPayment { actor, idempotency_key, request_hash, field_digests, .. } = new;
-    let made = found(&mut transaction, *actor, idempotency_key, request_hash, field_digests)
-        .await
-        .map_err(before_commit)?;
+    let made = found(&mut transaction, actor, key, request_hash, digests).await.map_err(before_commit)?;
     acknowledge(&mut transaction).await?;
     commit(transaction).await?;
     Ok(made)
@@ -180,10 +183,5 @@ pub(super) async fn replay(
     if free.is_some() {
         return Ok(None);
     }
-    let mut transaction = pool.begin().await.map_err(before_commit)?;
-    let answer =
-        found(&mut transaction, actor, &key, &request_hash, &digests).await.map_err(before_commit)?;
-    acknowledge(&mut transaction).await?;
-    commit(transaction).await?;
-    Ok(answer)
+    made_earlier(&pool, actor, &key, &request_hash, &digests).await
 }

@@ -13,9 +13,8 @@ use super::failure::before_commit;
 use super::port::ScheduleError;
 use super::{row, statements};
 use crate::domain::history::{FIRST_PREV, HistoryRow};
-use crate::domain::ids::{ActorId, Epoch, Fence, PaymentId};
+use crate::domain::ids::{ActorId, PaymentId};
 use chrono::{DateTime, Days, NaiveTime, Utc};
-use sqlx::postgres::PgRow;
 use sqlx::{Error, PgConnection, PgPool, Row};
 
 /// One row of a payment's history with its place in the chain.
@@ -98,26 +97,8 @@ async fn between(
     let mut entries = Vec::with_capacity(rows.len());
     for row in &rows {
         let hash = row::history_hash(row)?;
-        entries.push(HistoryEntry { row: history_row(row, id)?, prev, hash });
+        entries.push(HistoryEntry { row: row::history(row, id)?, prev, hash });
         prev = hash;
     }
     Ok(entries)
-}
-
-fn history_row(row: &PgRow, payment: PaymentId) -> Result<HistoryRow, Error> {
-    let was: String = row.try_get("was")?;
-    Ok(HistoryRow {
-        payment,
-        seq: row.try_get("seq")?,
-        // The text form of "did not exist".
-        from: if was == "-" { None } else { Some(row::status(row, "was")?) },
-        to: row::status(row, "became")?,
-        event: row::event(row, "cause")?,
-        by: row.try_get("done_by")?,
-        fence: Fence(row.try_get("fence")?),
-        attempt: row.try_get("attempt")?,
-        epoch: Epoch(row.try_get("epoch")?),
-        at: row.try_get("at")?,
-        detail: row.try_get("detail")?,
-    })
 }

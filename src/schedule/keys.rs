@@ -6,6 +6,7 @@ use super::records::{Actor, ApiKeyRecord};
 use super::statements;
 use crate::domain::ids::{ActorId, GatewayName};
 use crate::domain::money::Currency;
+use chrono::{DateTime, Utc};
 use sqlx::{Error, PgPool, Row};
 use uuid::Uuid;
 
@@ -69,6 +70,41 @@ pub(super) async fn add(pool: PgPool, new: NewApiKey) -> Result<ActorId, Schedul
         .map_err(before_commit)?;
     commit(transaction).await?;
     Ok(ActorId(actor))
+}
+
+/// A key as it is listed; nothing of it lets anybody in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiKeyEntry {
+    /// Names it.
+    pub key_id: Uuid,
+    /// The name of whose it is.
+    pub actor: String,
+    /// Its first characters.
+    pub hint: String,
+    /// What it may do.
+    pub scopes: Vec<String>,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+    /// Refused from then on.
+    pub expires_at: Option<DateTime<Utc>>,
+    /// Refused since then.
+    pub revoked_at: Option<DateTime<Utc>>,
+}
+
+pub(super) async fn list(pool: PgPool, actor: Option<String>) -> Result<Vec<ApiKeyEntry>, ScheduleError> {
+    let found = sqlx::query(statements::LIST_API_KEYS).bind(actor).fetch_all(&pool).await;
+    let entry = |row: &sqlx::postgres::PgRow| {
+        Ok(ApiKeyEntry {
+            key_id: row.try_get("key_id")?,
+            actor: row.try_get("actor")?,
+            hint: row.try_get("hint")?,
+            scopes: row.try_get("scopes")?,
+            created_at: row.try_get("created_at")?,
+            expires_at: row.try_get("expires_at")?,
+            revoked_at: row.try_get("revoked_at")?,
+        })
+    };
+    found.and_then(|rows| rows.iter().map(entry).collect()).map_err(before_commit)
 }
 
 pub(super) async fn revoke(pool: PgPool, key_id: Uuid) -> Result<bool, ScheduleError> {

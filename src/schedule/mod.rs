@@ -51,7 +51,7 @@ pub use backlog::Backlog;
 pub use bad_notices::BadRecord;
 pub use connect::{Access, ConnectError, connect};
 pub use history::HistoryEntry;
-pub use keys::NewApiKey;
+pub use keys::{ApiKeyEntry, NewApiKey};
 pub use list::{ListFilter, ListOrder, ListPage, LookUp, MOST_EXAMINED, Place, Span};
 #[cfg(any(test, feature = "faults"))]
 pub use memory::{AttemptRow, Fault, Memory, Verb};

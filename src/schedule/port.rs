@@ -42,6 +42,25 @@ pub enum ScheduleError {
     Defect(#[source] BoxError),
 }
 
+/// For loops that try again: what was done, or `None` after a trouble that passes, which is logged as
+/// trouble with `what`.
+///
+/// # Errors
+/// [`ScheduleError::Defect`], which trying again does not mend.
+pub fn unless_defect<T>(
+    what: &'static str,
+    result: Result<T, ScheduleError>,
+) -> Result<Option<T>, ScheduleError> {
+    match result {
+        Ok(done) => Ok(Some(done)),
+        Err(defect @ ScheduleError::Defect(_)) => Err(defect),
+        Err(error @ (ScheduleError::Unavailable(_) | ScheduleError::CommitUnknown(_))) => {
+            tracing::warn!(%error, "{what}");
+            Ok(None)
+        }
+    }
+}
+
 /// A kept source.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 

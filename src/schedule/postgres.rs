@@ -8,7 +8,7 @@ use super::bad_notices::BadRecord;
 use super::claim::Ask;
 use super::failure::{before_commit, whole};
 use super::history::HistoryEntry;
-use super::keys::NewApiKey;
+use super::keys::{ApiKeyEntry, NewApiKey};
 use super::list::{ListFilter, ListOrder, ListPage, LookUp, Place};
 use super::port::{
     ClaimTerms, Reaped, Schedule, ScheduleError, SettleFailed, ShardLease, Staged, StagedNotice, Standing,
@@ -167,6 +167,14 @@ impl Postgres {
     /// `Unavailable`, `CommitUnknown` (make another key) or `Defect`.
     pub async fn add_api_key(&self, new: NewApiKey) -> Result<ActorId, ScheduleError> {
         whole(keys::add(self.pool.clone(), new)).await
+    }
+
+    /// Every key, or this actor's, without what lets anybody in. Needs [`super::Access::Owner`].
+    ///
+    /// # Errors
+    /// `Unavailable` or `Defect`.
+    pub async fn api_keys(&self, actor: Option<&str>) -> Result<Vec<ApiKeyEntry>, ScheduleError> {
+        whole(keys::list(self.pool.clone(), actor.map(str::to_owned))).await
     }
 
     /// Revokes a key; `false` if there was none to revoke. Needs [`super::Access::Owner`].

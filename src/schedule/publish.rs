@@ -18,10 +18,9 @@ use super::length::interval;
 use super::port::ScheduleError;
 use super::postgres::Postgres;
 use super::{row, statements};
-use crate::domain::history::{Event, HistoryRow};
-use crate::domain::ids::{ActorId, Epoch, Fence, GatewayName, PaymentId};
+use crate::domain::history::HistoryRow;
+use crate::domain::ids::{ActorId, GatewayName, PaymentId};
 use crate::domain::money::Money;
-use crate::domain::state::Status;
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use sqlx::postgres::PgRow;
 use sqlx::postgres::types::PgInterval;
@@ -118,29 +117,8 @@ fn xid(found: &PgRow, column: &str) -> Result<u64, Error> {
     text.parse().map_err(|error| Error::ColumnDecode { index: column.into(), source: Box::new(error) })
 }
 
-fn unfit(column: &str, found: &str) -> Error {
-    Error::ColumnDecode { index: column.to_owned(), source: format!("unfit value {found:?}").into() }
-}
-
 fn history_row(found: &PgRow) -> Result<HistoryRow, Error> {
-    let (was, cause): (String, String) = (found.try_get("was")?, found.try_get("cause")?);
-    let from = match was.as_str() {
-        "-" => None,
-        text => Some(Status::from_text(text).ok_or_else(|| unfit("was", text))?),
-    };
-    Ok(HistoryRow {
-        payment: row::payment_id(found, "payment_id")?,
-        seq: found.try_get("seq")?,
-        from,
-        to: row::status(found, "became")?,
-        event: Event::from_text(&cause).ok_or_else(|| unfit("cause", &cause))?,
-        by: found.try_get("done_by")?,
-        fence: Fence(found.try_get("fence")?),
-        attempt: found.try_get("attempt")?,
-        epoch: Epoch(found.try_get("epoch")?),
-        at: found.try_get("at")?,
-        detail: found.try_get("detail")?,
-    })
+    row::history(found, row::payment_id(found, "payment_id")?)
 }
 
 fn snapshot(found: &PgRow) -> Result<(PaymentId, Snapshot), Error> {
@@ -261,16 +239,17 @@ async fn with_payments(pool: &PgPool, rows: Vec<HistoryRow>) -> Result<Vec<Unpub
 async fn advance(
     pool: &PgPool,
     lease: &PublisherLease,
-    published: &UnpublishedBatch,
+    end: &HistoryPlace,
+    below: u64,
 ) -> Result<bool, ScheduleError> {
     let moved = sqlx::query(statements::PUBLISH_ADVANCE)
         .bind(LANE)
         .bind(&lease.holder)
         .bind(lease.epoch)
-        .bind(published.end.xid.to_string())
-        .bind(published.end.seq)
-        .bind(published.end.payment)
-        .bind(published.below.to_string())
+        .bind(end.xid.to_string())
+        .bind(end.seq)
+        .bind(end.payment)
+        .bind(below.to_string())
         .fetch_optional(pool)
         .await
         .map_err(at_commit)?;
@@ -338,7 +317,8 @@ impl Postgres {
         lease: &PublisherLease,
         published: &UnpublishedBatch,
     ) -> Result<bool, ScheduleError> {
-        let (pool, lease, published) = (self.pool().clone(), lease.clone(), published.clone());
-        super::failure::whole(async move { advance(&pool, &lease, &published).await }).await
+        let (pool, lease) = (self.pool().clone(), lease.clone());
+        let (end, below) = (published.end.clone(), published.below);
+        super::failure::whole(async move { advance(&pool, &lease, &end, below).await }).await
     }
 }

@@ -2,7 +2,7 @@
 
 use super::proof::{ClaimRow, Claimed};
 use super::records::{AttemptView, PaymentView};
-use crate::domain::history::Event;
+use crate::domain::history::{Event, HistoryRow};
 use crate::domain::ids::{ActorId, ClaimId, Epoch, Fence, GatewayName, PaymentId, WorkerName};
 use crate::domain::lease::Mono;
 use crate::domain::money::{Currency, Minor, Money};
@@ -40,9 +40,24 @@ pub(super) fn status(row: &PgRow, column: &str) -> Result<Status, Error> {
     parsed(row, column, Status::from_text)
 }
 
-/// The event of a history row, in this column.
-pub(super) fn event(row: &PgRow, column: &str) -> Result<Event, Error> {
-    parsed(row, column, Event::from_text)
+/// A row of `payment_history`. Its payment is given, because a statement that asks for one payment's
+/// rows does not repeat it in each.
+pub(super) fn history(row: &PgRow, payment: PaymentId) -> Result<HistoryRow, Error> {
+    let was: String = row.try_get("was")?;
+    Ok(HistoryRow {
+        payment,
+        seq: row.try_get("seq")?,
+        // The text form of "did not exist".
+        from: if was == "-" { None } else { Some(status(row, "was")?) },
+        to: status(row, "became")?,
+        event: parsed(row, "cause", Event::from_text)?,
+        by: row.try_get("done_by")?,
+        fence: Fence(row.try_get("fence")?),
+        attempt: row.try_get("attempt")?,
+        epoch: Epoch(row.try_get("epoch")?),
+        at: row.try_get("at")?,
+        detail: row.try_get("detail")?,
+    })
 }
 
 /// The stored hash of a history row.

@@ -61,6 +61,7 @@ statements! {
     HISTORY_BOUNDS = "sql/history_bounds.sql",
     INSTALLATION = "sql/installation.sql",
     KEEP_BAD_NOTICE = "sql/keep_bad_notice.sql",
+    LIST_API_KEYS = "sql/list_api_keys.sql",
     LIST_BY_CREATION = "sql/list_by_creation.sql",
     LIST_BY_DUE = "sql/list_by_due.sql",
     LIST_BY_GATEWAY_REF = "sql/list_by_gateway_ref.sql",

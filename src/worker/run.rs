@@ -66,7 +66,7 @@ pub struct Drained {
 }
 
 /// What health tells of a worker.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Condition {
     /// Kafka brings notices; `false` is direct mode.
     pub kafka_is_up: bool,
@@ -233,8 +233,7 @@ impl<S: Schedule> Worker<S> {
             clocks_apart: self.brake.is_clocks_apart(),
             is_draining: self.brake.is_draining(),
         };
-        let next = condition.clone();
-        self.condition.send_if_modified(|told| std::mem::replace(told, next.clone()) != next);
+        self.condition.send_if_modified(|told| std::mem::replace(told, condition) != condition);
         metrics::KAFKA_UP.set(f64::from(u8::from(condition.kafka_is_up)), []);
         gauges::told(&self.hold, &self.bus);
         for (name, lane) in &self.lanes {

@@ -94,7 +94,7 @@ impl Rig {
             let work = worker.run(async move { drop(stopped.await) });
             let script = async {
                 story(self.world.time.clone()).await;
-                let condition = told.borrow().clone();
+                let condition = *told.borrow();
                 let _sent = stop.send(());
                 condition
             };

@@ -7,6 +7,14 @@
 //! only after a proven refusal (`outcome::decide`). And the outcome is written under the claim's
 //! fence, so a worker that slept through its lease undoes nothing that came after.
 //!
+//! **Charge, or ask first?** `course` plans each claim (`outcome::plan`). With no other send open under
+//! the key, it charges. With one open it looks the key up: what the gateway shows is the answer; "not
+//! found" proves nothing (R7) and only allows the same bytes again (R5). Nothing is sent, only looked
+//! up, once `executeBefore` has passed (R10), the client wishes to cancel, or the key is older than the
+//! gateway remembers it, less a margin (R6): there the same bytes would be a new charge. Where a look-up
+//! cannot decide then, the payment parks. `send`'s gate asks the same of executeBefore, key and lease
+//! once more right before the first byte, since a plan ages while it waits for a connection.
+//!
 //! **Promises.** Every record given to a step leaves it with a proof for its offset, or is presented
 //! to `claim` again; there is no third way. Calls of one batch run together, and answers are settled
 //! in groups as they come: a slow call holds up no other outcome.

@@ -5,14 +5,20 @@
 //! `make bench`, or `cargo test --release --test bench -- [--rate N] [--seconds N] [--workers N]`.
 //! Rate is payments due per second; they are created ahead, so creation does not compete with
 //! execution for the two cores of a small machine.
+//!
+//! `-- statements` measures the schedule's own verbs instead.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark that cannot go on should stop")]
 #![allow(clippy::disallowed_methods, reason = "real services run on real time")]
 #![allow(clippy::float_arithmetic, reason = "figures for people")]
 #![allow(unreachable_pub, reason = "tests/support is written as the small library that it is")]
 
+mod statements;
 #[path = "../support/mod.rs"]
 mod support;
+#[allow(dead_code, reason = "the tests of the schedule use the rest")]
+#[path = "../it/schedule/world.rs"]
+mod world;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use clap::Parser;
@@ -44,12 +50,29 @@ struct Load {
     /// Handed in by `cargo test`.
     #[arg(long, hide = true)]
     bench: bool,
+    #[command(subcommand)]
+    instead: Option<Instead>,
+}
+
+/// What else can be measured.
+#[derive(Debug, Clone, Copy, clap::Subcommand)]
+enum Instead {
+    /// Creates, claims, settles and scans by themselves, with a year of partitions.
+    Statements,
 }
 
 fn main() -> ExitCode {
     let load = Load::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(run(&load))
+    runtime.block_on(async {
+        match load.instead {
+            None => run(&load).await,
+            Some(Instead::Statements) => {
+                statements::batches_of_200_with_a_year_of_partitions().await;
+                ExitCode::SUCCESS
+            }
+        }
+    })
 }
 
 async fn run(load: &Load) -> ExitCode {

@@ -9,6 +9,7 @@ use sqlx::{Connection, PgConnection};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// In the form that answers use: no digits after a whole second.
 fn text(at: DateTime<Utc>) -> String {
@@ -249,6 +250,24 @@ async fn what_is_no_request_is_refused_as_what_it_is() {
 }
 
 #[tokio::test]
+async fn a_body_that_never_ends_is_408_and_nothing_was_created() {
+    let api = Api::start(|api| api.request_timeout = Duration::from_millis(300)).await;
+    let address = api.url.trim_start_matches("http://");
+    let mut stream = tokio::net::TcpStream::connect(address).await.expect("the API listens");
+    let head = format!(
+        "POST /v1/scheduled-payments HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nIdempotency-Key: slow\r\n\
+         Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{{",
+        api.key
+    );
+    stream.write_all(head.as_bytes()).await.expect("sent");
+    let mut answer = String::new();
+    // Returns, because the API closes the connection.
+    stream.read_to_string(&mut answer).await.expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains("\"body_too_slow\""), "{answer}");
+    id_of(&api.post("slow", &payment(&due_in(3_600))).await);
+}
+
+#[tokio::test]
 async fn without_its_database_the_api_says_so_and_recovers() {
     let api = Api::start(|api| api.key_cache = Duration::from_secs(4)).await;
     let body = payment(&due_in(3_600));
@@ -363,7 +382,11 @@ async fn nothing_secret_reaches_the_log_at_its_most_talkative() {
     api.payment("GET", &id).await;
     body["payee"] = json!("4111111111111111");
     assert_eq!(api.post("key-2", &body).await.refusal(), (422, "raw_card_number".into()));
-    api.payment("GET", "4111111111111111").await;
+    let unknown = api.payment("GET", "4111111111111111").await;
+    assert_eq!(unknown.json()["instance"], "/v1/scheduled-payments/***");
+    assert_eq!(api.post("4111-1111-1111-1111", &body).await.refusal(), (422, "raw_card_number".into()));
+    let odd = api.request("4111111111111111", "/v1/scheduled-payments");
+    assert_eq!(send(odd.header("Request-Id", "4111111111111111"), None).await.status, 405);
     assert_eq!(api.payment("DELETE", &id).await.status, 200);
     let request = api.request("GET", &format!("/v1/scheduled-payments/{id}?note=canary_query"));
     assert_eq!(send(request.header("Request-Id", "the-last-one"), None).await.status, 200);
@@ -379,6 +402,7 @@ async fn nothing_secret_reaches_the_log_at_its_most_talkative() {
         "canary_idempotency",
         "canary_query",
         "4111111111111111",
+        "4111-1111-1111-1111",
     ];
     for secret in secrets {
         let held = log.lines().find(|line| line.contains(secret));

@@ -13,6 +13,7 @@ mod flow;
 #[cfg(feature = "faults")]
 mod gateway;
 mod intake;
+mod keys;
 mod lists;
 mod mixed;
 mod postgres;

@@ -467,9 +467,9 @@ async fn a_publisher_killed_under_load_loses_nothing_and_keeps_the_order() {
         Installation::new(&[("publisher.lease", "1s"), ("publisher.poll", "1ms"), ("publisher.batch", "7")])
             .await;
     let events = running(&mut site).await;
-    let due_at = Utc::now() + TimeDelta::seconds(4);
     for round in 0..4 {
         site.start("publisher", &format!("publisher-{round}"), &[]).await;
+        let due_at = Utc::now() + TimeDelta::seconds(4);
         for n in 0..15 {
             let id = site.create(&format!("{round}-{n}"), "sim_ok", due_at).await;
             if n % 3 == 0 {

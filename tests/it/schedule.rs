@@ -6,7 +6,6 @@ mod create;
 mod guards;
 mod history;
 mod lost;
-mod measure;
 mod outbox;
 mod plans;
 mod rights;

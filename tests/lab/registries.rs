@@ -98,7 +98,7 @@ fn every_refusal_of_the_api_is_answered_somewhere() {
 fn every_exit_code_is_used_or_kept_for_the_commands_of_people() {
     let code = product("src/", ".rs", &["src/platform/exit.rs"]);
     // Fixed now so that scripts can rely on them; the commands that end with them follow.
-    let kept = [Exit::NotAllowed, Exit::NotFound, Exit::Conflict];
+    let kept = [Exit::NotAllowed, Exit::Conflict];
     for exit in Exit::ALL {
         let used = says(&code, &format!("Exit::{exit:?}"), "") || *exit == Exit::Done;
         assert_eq!(!used, kept.contains(exit), "{exit:?}: used, or in the list of those kept");

@@ -145,6 +145,11 @@ fn nothing_is_left_for_later_in_the_text() {
 }
 
 #[test]
+fn every_test_is_run() {
+    none(&ours(), |file| scan::ignored_tests(&Code::of(&file.text)));
+}
+
+#[test]
 fn no_text_knows_the_machine_it_was_written_on() {
     none(&repository(), |file| scan::machine_paths(&file.text));
 }

@@ -47,7 +47,7 @@ impl Config {
                 Problem::new(*name, format!("this role needs it and it is not set; set {variable}"))
             })
             .collect();
-        if missing.is_empty() { Ok(()) } else { Err(Problems(missing)) }
+        if missing.is_empty() { Ok(()) } else { Err(Problems::refused(missing)) }
     }
 }
 
@@ -399,8 +399,8 @@ mod tests {
     fn each_dangerous_combination_is_refused_by_name_and_value() {
         for (sets, names) in DANGEROUS {
             let refused = load(&with(sets)).expect_err(&format!("{sets:?} must be refused"));
-            assert_eq!(refused.0.len(), 1, "{sets:?}: {refused}");
-            assert!(refused.0[0].what.starts_with(names), "{sets:?}: {refused}");
+            assert_eq!(refused.refused.len(), 1, "{sets:?}: {refused}");
+            assert!(refused.refused[0].what.starts_with(names), "{sets:?}: {refused}");
         }
     }
 
@@ -444,7 +444,7 @@ mod tests {
         assert!(config.require(&["database.url"]).is_ok());
         let missing =
             config.require(&["database.url", "gateway.url", "kafka.bootstrap_servers"]).unwrap_err();
-        assert_eq!(missing.0.len(), 2);
+        assert_eq!(missing.refused.len(), 2);
         assert!(missing.to_string().contains("gateway.url: this role needs it"));
     }
 }

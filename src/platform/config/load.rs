@@ -64,12 +64,24 @@ impl Problem {
 
 /// Everything that is wrong; the process does not start (exit code 2).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problems(pub Vec<Problem>);
+pub struct Problems {
+    /// What must change; never empty.
+    pub refused: Vec<Problem>,
+    /// What is suspicious too: a name that is not known may be the value that is missing.
+    pub warnings: Vec<Problem>,
+}
+
+impl Problems {
+    pub(super) fn refused(refused: Vec<Problem>) -> Self {
+        Self { refused, warnings: Vec::new() }
+    }
+}
 
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines: Vec<String> = self.0.iter().map(ToString::to_string).collect();
-        f.write_str(&lines.join("\n"))
+        let refused = self.refused.iter().map(ToString::to_string);
+        let warnings = self.warnings.iter().map(|warning| format!("warning: {warning}"));
+        f.write_str(&refused.chain(warnings).collect::<Vec<_>>().join("\n"))
     }
 }
 
@@ -108,7 +120,8 @@ impl Inputs {
             Err(error) if path.is_none() && error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => {
                 let what = chosen.display().to_string();
-                return Err(Problems(vec![Problem::new(what, format!("cannot be read: {error}"))]));
+                let why = format!("cannot be read: {error}");
+                return Err(Problems::refused(vec![Problem::new(what, why)]));
             }
         };
         // A variable that is not UTF-8 is none of ours: all our names and values are text.
@@ -158,7 +171,7 @@ pub fn load(inputs: &Inputs) -> Result<Loaded, Problems> {
     if layers.problems.is_empty() {
         Ok(Loaded { config: layers.config, warnings: layers.warnings, sources: layers.sources })
     } else {
-        Err(Problems(layers.problems))
+        Err(Problems { refused: layers.problems, warnings: layers.warnings })
     }
 }
 

@@ -116,6 +116,21 @@ fn an_unknown_name_is_warned_about_with_a_suggestion() {
 }
 
 #[test]
+fn a_mistake_does_not_hide_what_is_only_suspicious() {
+    let file = "[worker]\nlease = 30\nmargn = \"6s\"\n";
+    let text = problems(&inputs(file, &[("PUNCTUAL_COLOUR__SCHEME", "dark")], &[]));
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("worker.lease (punctual.toml): `30` has no unit"), "{text}");
+    assert_eq!(
+        lines[1..],
+        [
+            "warning: worker.margn (punctual.toml): no such setting; did you mean worker.margin?",
+            "warning: colour.scheme (PUNCTUAL_COLOUR__SCHEME): no such setting",
+        ]
+    );
+}
+
+#[test]
 fn an_unknown_name_on_the_command_line_is_refused() {
     let text = problems(&inputs("", &[], &["worker.leese=3s"]));
     assert_eq!(text, "worker.leese (--set): no such setting; did you mean worker.lease?");

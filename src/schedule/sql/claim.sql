@@ -1,6 +1,14 @@
 -- Called by claim and claim_late, once per due day of a batch.
 -- Index: the partition's primary key; exactly one partition is touched, since $1 is a plain value.
 -- A notice without a row in the answer was not won; explain.sql says why.
+-- Isolation: READ COMMITTED, set by every connection of ours. It suffices, because all that is decided
+-- here is decided on rows that this statement holds locked, in the version that the lock gave: of two
+-- claims the second waits, sees PROCESSING or a higher attempt, and wins nothing. There is no condition
+-- on rows that are not locked, which a stricter level would be needed for; under one the loser would
+-- get an error (40001) in the place of that answer.
+-- What may be done under the claim is not judged here: executeBefore (R10) and the key's age (R6) are,
+-- by the plan and again right before the first byte, since both run out while a claim is on its way. The
+-- age that they need is answered as key_age_us.
 --   $1 due day   $2 payment ids   $3 attempts of the notices   $4 fresh claim ids   $5 gateway
 --   $6 account   $7 renderer      $8 worker                    $9 lease length
 WITH moment AS MATERIALIZED (

@@ -1,9 +1,11 @@
 //! Claims: one winner, honest reasons, and bad rows that stop nobody.
 
-use super::world::{ACTOR, World, fresh, notice, terms};
+use super::world::{ACTOR, World, fresh, notice, settings, terms};
+use crate::support::eventually;
 use chrono::TimeDelta;
 use punctual::domain::state::Status;
-use punctual::schedule::{CancelAnswer, ClaimAnswer, Early, RefusedBecause, Schedule};
+use punctual::schedule::{Access, CancelAnswer, ClaimAnswer, Early, RefusedBecause, Schedule, connect};
+use sqlx::Executor;
 use std::time::Duration;
 
 fn refused(answer: &ClaimAnswer) -> Option<RefusedBecause> {
@@ -267,4 +269,32 @@ async fn a_held_notice_is_deferred_only_where_the_late_scan_owns_its_row() {
     let claimed = world.claim_one(&due).await;
     let held = world.worker.defer(&[notice(claimed.payment()), due]).await.expect("answers");
     assert!(held.iter().all(Option::is_none));
+}
+
+#[tokio::test]
+async fn a_claim_that_waited_for_a_lock_judges_the_row_as_it_became_whatever_the_databases_isolation() {
+    let world = World::new().await;
+    let notice = world.due("k1").await;
+    let name: String = world.one("SELECT current_database()::text").await;
+    for strict in ["repeatable read", "serializable"] {
+        world.run(&format!("ALTER DATABASE {name} SET default_transaction_isolation = '{strict}'")).await;
+        let worker = connect(&settings(&world.database.url), Access::Worker).await.expect("connects");
+        let mut other = world.sql().await;
+        other.execute("BEGIN").await.expect("a transaction");
+        let later = "UPDATE payments SET next_attempt_at = next_attempt_at + interval '1 hour'";
+        other.execute(later).await.expect("a lock");
+        let (terms, notices, ids) = (terms(), [notice.clone()], fresh(1));
+        let waiting = "SELECT count(*) FROM pg_stat_activity
+                       WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        let (claimed, ()) = tokio::join!(worker.claim(&terms, &notices, &ids), async {
+            eventually("the claim waits for the lock", Duration::from_secs(10), || async {
+                (world.one::<i64>(waiting).await > 0).then_some(())
+            })
+            .await;
+            other.execute("COMMIT").await.expect("committed");
+        });
+        let answers = claimed.expect("an answer and no error");
+        assert!(matches!(answers[..], [ClaimAnswer::Early { .. }]), "{strict}: {answers:?}");
+        worker.close().await;
+    }
 }

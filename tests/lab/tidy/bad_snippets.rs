@@ -25,6 +25,13 @@ fn a_file_without_an_opening_sentence_is_found() {
 }
 
 #[test]
+fn an_ignored_test_is_found() {
+    assert_eq!(lines(&scan::ignored_tests(&Code::of("#[test]\n#[ignore = \"slow\"]\nfn f() {}\n"))), [2]);
+    assert_eq!(lines(&scan::ignored_tests(&Code::of("#[ignore]\nfn f() {}\n"))), [1]);
+    assert!(scan::ignored_tests(&Code::of("ignore(x); // #[ignore]\nlet a = \"#[ignore]\";")).is_empty());
+}
+
+#[test]
 fn a_long_file_is_found() {
     assert_eq!(scan::file_length("a\nb\nc\n", 2).len(), 1);
     assert!(scan::file_length("a\nb\n", 2).is_empty());

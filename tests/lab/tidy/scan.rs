@@ -348,6 +348,14 @@ pub fn left_for_later(text: &str) -> Vec<Finding> {
     found
 }
 
+/// A test that is not run promises nothing.
+pub fn ignored_tests(code: &Code) -> Vec<Finding> {
+    let words = code.words();
+    let opens = |word: &Word| word.at.checked_sub(1).is_some_and(|before| code.char(before) == '[');
+    let ignored = words.iter().filter(|word| word.text == "ignore" && opens(word));
+    ignored.map(|word| Finding::new(word.line, "an ignored test")).collect()
+}
+
 pub fn machine_paths(text: &str) -> Vec<Finding> {
     let paths =
         [concat!("/wo", "rk/"), concat!("/tmp", "/wt"), concat!("/tmp", "/pt"), concat!("/ro", "ot/")];

@@ -1,7 +1,7 @@
-//! Figures of the batches with a year of partitions. Not a test of speed: run alone, with
-//! `--ignored --nocapture`, on a cluster with fsync on.
+//! What single verbs and batches cost with a year of partitions, without Kafka and without a gateway.
+//! `-- statements` runs it; the figures mean something on a cluster with fsync on, as `make bench` starts.
 
-use super::world::{World, completed, fresh, new_payment, settings, terms};
+use super::world::{World, completed, fresh, new_payment, notice, settings, terms};
 use chrono::{DateTime, TimeDelta, Utc};
 use punctual::domain::notice::Notice;
 use punctual::schedule::{Access, ClaimAnswer, CreateAnswer, Postgres, Schedule, connect};
@@ -12,10 +12,10 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "measures; run alone"]
-async fn batches_of_200_with_a_year_of_partitions() {
-    const BATCH: usize = 200;
+const BATCH: usize = 200;
+
+/// Prints the figures.
+pub async fn batches_of_200_with_a_year_of_partitions() {
     let world = World::new().await;
     world.worker.ensure_partitions(2, 370).await.expect("made");
     // A Unix socket shows the database's own time; `MEASURE_URL` is a URL that ends in its `host=`.
@@ -35,7 +35,7 @@ async fn batches_of_200_with_a_year_of_partitions() {
         let made = api.create(&new).await.expect("created");
         single.push(start.elapsed());
         let CreateAnswer::Created(view) = made else { panic!("created") };
-        notices.push(super::world::notice(&view.payment));
+        notices.push(notice(&view.payment));
     }
     println!("create, one at a time: median {:?}", median(single));
     notices.extend(six_at_a_time(&api, due_at).await);
@@ -84,7 +84,7 @@ async fn six_at_a_time(api: &Postgres, due_at: DateTime<Utc>) -> Vec<Notice> {
                 let CreateAnswer::Created(view) = api.create(&new).await.expect("created") else {
                     panic!("created")
                 };
-                made.push(super::world::notice(&view.payment));
+                made.push(notice(&view.payment));
             }
             made
         })
