@@ -219,11 +219,17 @@ pub async fn worker(process: Process) -> Result<(), Ended> {
         gateways: vec![gateway],
         clock: process.clock.clone(),
         dice: process.dice.clone(),
-        join: joiner(process.config.kafka.clone(), slot, process.clock.clone()),
+        join: joiner(process.config.kafka.clone(), process.config.worker.slot.clone(), process.clock.clone()),
     });
     process.serve_health(works(process.postgres_is_ready(&schedule), condition)).await?;
+    let told = tokio::spawn(tell_of_leaving(process.clone(), schedule.clone()));
     let shutdown = process.shutdown.clone();
     let ended = worker.run(async move { shutdown.wait().await }).await;
+    if !process.shutdown.is_asked() {
+        told.abort();
+    }
+    // Written long ago, or ended just now.
+    let _ended = told.await;
     schedule.close().await;
     match ended {
         worker::Ended::Stopped(drained) => {
@@ -232,6 +238,23 @@ pub async fn worker(process: Process) -> Result<(), Ended> {
         }
         worker::Ended::Frozen(_) => Err(failed("the worker was frozen for half a lease; start it anew")),
         worker::Ended::Defect(_) => Err(failed("a step panicked; see the log, then start the worker anew")),
+    }
+}
+
+/// After the session the group takes a moment to give the partitions to others.
+const HAND_OVER: Duration = Duration::from_secs(10);
+
+/// Beside the drain: under a stable name the partitions wait for a restart, and the payments in them
+/// must not.
+async fn tell_of_leaving(process: Process, schedule: Postgres) {
+    process.shutdown.wait().await;
+    let slot = &process.config.worker.slot;
+    if slot.is_empty() {
+        return;
+    }
+    let length = process.config.kafka.session_timeout + HAND_OVER;
+    if let Err(error) = schedule.worker_leaves(slot, length).await {
+        tracing::warn!(%error, "the others do not know that this worker leaves; the late scan waits as usual");
     }
 }
 

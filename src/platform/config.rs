@@ -142,7 +142,7 @@ settings! {
     }
     /// From the ring to the outcome.
     worker: Worker {
-        slot: String = String::new(), "Stable slot name (group.instance.id); empty: host and process id.";
+        slot: String = String::new(), "Stable slot name (group.instance.id): its partitions wait for it through a restart; empty: others take them at once when it stops.";
         lease: Duration = secs(30), "How long a claim holds.";
         margin: Duration = secs(5), "Kept free on both sides of the lease.";
         claim_batch: usize = 200, "Most rows claimed by one statement.";

@@ -11,6 +11,7 @@
 //! same notices again. Duplicates are expected: the first claim wins and the others are refused. A
 //! holder that lost its shard while it was frozen can publish a batch out of order; it cannot mark.
 
+mod held;
 mod rounds;
 mod shards;
 pub mod stage;

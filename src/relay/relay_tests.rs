@@ -34,6 +34,8 @@ struct Outbox {
     /// Fails the next mark.
     mark_fails: Mutex<bool>,
     released: Mutex<usize>,
+    /// Relays beside this one, and the older ones of them.
+    standing: Mutex<(usize, usize)>,
 }
 
 impl Outbox {
@@ -125,6 +127,13 @@ impl Schedule for Outbox {
 }
 
 impl Shards for Outbox {
+    async fn enlist_relay(&self, _: &str, _: i32, _: Duration) -> Result<Standing, ScheduleError> {
+        let (others, older) = *self.standing.lock().unwrap();
+        Ok(Standing { others, older })
+    }
+    async fn retire_relay(&self, _: &str, _: i32, held: &[ShardLease]) -> Result<(), ScheduleError> {
+        self.release_shards(held).await
+    }
     async fn acquire_shards(
         &self,
         holder: &str,
@@ -315,4 +324,21 @@ async fn the_rounds_survive_lost_notices_lost_marks_and_a_stolen_shard() {
     beside(&outbox, &topics, thief).await;
     let seen: BTreeSet<i64> = topics.ids().into_iter().collect();
     assert_eq!(seen, (1..=6).collect());
+}
+
+#[tokio::test]
+async fn a_relay_without_a_share_gives_its_shard_back_and_takes_it_again_when_it_is_alone() {
+    let (outbox, topics) = (Outbox::with(&[10, 20, 30, 40]), Topics::default());
+    let watcher = async {
+        until(|| outbox.left().is_empty()).await;
+        let epoch = *outbox.epoch.lock().unwrap();
+        *outbox.standing.lock().unwrap() = (1, 1);
+        until(|| *outbox.released.lock().unwrap() == 1).await;
+        assert_eq!(*outbox.epoch.lock().unwrap(), epoch, "it takes nothing that is not its share");
+        *outbox.standing.lock().unwrap() = (0, 0);
+        until(|| *outbox.epoch.lock().unwrap() == epoch + 1).await;
+    };
+    beside(&outbox, &topics, watcher).await;
+    assert_eq!(topics.ids(), [1, 2, 3, 4]);
+    assert_eq!(*outbox.released.lock().unwrap(), 2, "and once more at its end");
 }

@@ -1,26 +1,33 @@
-//! The relay's loop: keep the shards, and pass over each of them again and again.
+//! The relay's loop: keep the share of the shards, and pass over each of them again and again.
 //!
 //! Leases are renewed beside the passes, not between them: a publish may wait 30 s for a broker and
 //! the lease is shorter. A lease that could not be renewed for its whole length is forgotten here
 //! too, although `mark` would refuse it anyway.
 //!
-//! Every relay takes what is free. The first one takes all shards and the others stand by: one
-//! writer is far from its limit, and a dead one is replaced within the lease.
+//! Every shard has its own pace: a partition that Kafka cannot take now keeps no other one waiting.
+//!
+//! Relays share: whoever holds more than its part gives the rest back *between* two passes, so the next
+//! holder begins where this one ended and nothing goes out twice. A dead one's part is taken when its
+//! lease ends.
 
+use super::held::{Held, Mine};
+use super::shards::share;
 use super::stage::Reach;
-use super::{PassFailed, Publisher, Shards, Terms, step};
+use super::{Pass, PassFailed, Publisher, Shards, Terms, step};
 use crate::domain::lease::Mono;
 use crate::platform::clock::SharedClock;
 use crate::platform::metrics;
 use crate::platform::shutdown::Shutdown;
-use crate::schedule::{Schedule, ScheduleError, ShardLease, unless_defect};
-use std::collections::BTreeMap;
+use crate::schedule::{Schedule, ScheduleError, unless_defect};
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How often a shard is looked at far ahead.
 const AHEAD_EVERY: Duration = Duration::from_secs(5);
+/// The lease is renewed, and the others are counted, so many times within its length: what a relay gave
+/// back is published again after that long.
+const LOOKS: u32 = 10;
 /// After a pass that met trouble.
 const TROUBLE: Duration = Duration::from_secs(1);
 /// What trouble with the leases is logged as.
@@ -41,37 +48,6 @@ pub struct Relay {
     pub clock: SharedClock,
 }
 
-/// A shard that is ours, and when to do what with it.
-#[derive(Debug, Clone)]
-struct Mine {
-    lease: ShardLease,
-    renewed_at: Mono,
-    next_at: Mono,
-    ahead_at: Mono,
-}
-
-#[derive(Default)]
-struct Held(Mutex<BTreeMap<i32, Mine>>);
-
-impl Held {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<i32, Mine>> {
-        // Only inserted into and removed from under the lock: a poisoned map is whole.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn leases(&self) -> Vec<ShardLease> {
-        self.lock().values().map(|mine| mine.lease.clone()).collect()
-    }
-
-    /// Forgets the shard if it is still held under this epoch.
-    fn forget(&self, lease: &ShardLease) {
-        let mut held = self.lock();
-        if held.get(&lease.residue).is_some_and(|mine| mine.lease.epoch == lease.epoch) {
-            held.remove(&lease.residue);
-        }
-    }
-}
-
 /// Runs until shutdown, then gives the shards back. Never drops a verb of the schedule half
 /// done: both loops end between their steps.
 ///
@@ -90,29 +66,43 @@ pub async fn run<S: Schedule + Shards, P: Publisher>(
     let keeping = async {
         while goes_on() {
             keep(relay, schedule, &held).await.inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
-            shutdown.pause(&*relay.clock, relay.shard_lease / 3).await;
+            shutdown.pause(&*relay.clock, relay.shard_lease / LOOKS).await;
         }
         Ok(())
     };
     let passing = async {
-        while goes_on() {
-            let pause = round(relay, schedule, publisher, &held).await;
-            let pause = pause.inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
-            shutdown.pause(&*relay.clock, pause).await;
+        let (mut passes, mut result) = (FuturesUnordered::new(), Ok(()));
+        loop {
+            if goes_on() {
+                result = give_back(schedule, &held).await;
+                let now = relay.clock.mono();
+                let due = held.begin(now).into_iter();
+                passes.extend(due.map(|mine| pass(relay, schedule, publisher, mine, now)));
+            } else if passes.is_empty() {
+                return result;
+            }
+            // As many as Kafka has partitions: a handful.
+            metrics::RELAY_SHARDS.set(f64::from(u32::try_from(held.count()).unwrap_or(u32::MAX)), []);
+            let next = held.until_next(relay.clock.mono()).unwrap_or(relay.terms.poll);
+            tokio::select! {
+                biased;
+                Some(ended) = passes.next() => result = result.and(take_in(relay, &held, ended)),
+                () = shutdown.wait(), if goes_on() => {}
+                () = relay.clock.sleep(next.min(relay.terms.poll)) => {}
+            }
+            if result.is_err() {
+                failed.store(true, Ordering::Relaxed);
+            }
         }
-        Ok(())
     };
     let (kept, passed) = futures_util::future::join(keeping, passing).await;
-    let leases = held.leases();
-    if !leases.is_empty()
-        && let Err(error) = schedule.release_shards(&leases).await
-    {
+    if let Err(error) = schedule.retire_relay(&relay.holder, relay.partitions, &held.leases()).await {
         tracing::warn!(%error, "shards not given back; they are free when their lease ends");
     }
     kept.and(passed)
 }
 
-/// Renews what is ours and takes what is free.
+/// Renews what is ours, and takes what is free of what is missing to our share.
 async fn keep<S: Shards>(relay: &Relay, schedule: &S, held: &Held) -> Result<(), ScheduleError> {
     let asked_at = relay.clock.mono();
     let leases = held.leases();
@@ -122,77 +112,88 @@ async fn keep<S: Shards>(relay: &Relay, schedule: &S, held: &Held) -> Result<(),
         schedule.renew_shards(&leases, relay.shard_lease).await
     };
     let Some(still_ours) = unless_defect(SHARDS, renewed)? else {
-        let now = relay.clock.mono();
-        held.lock().retain(|_, mine| now.0.saturating_sub(mine.renewed_at.0) < relay.shard_lease);
+        held.run_out(relay.clock.mono(), relay.shard_lease);
         return Ok(());
     };
-    held.lock().retain(|_, mine| still_ours.contains(&mine.lease));
-    held.lock().values_mut().for_each(|mine| mine.renewed_at = asked_at);
-    let missing = usize::try_from(relay.partitions).unwrap_or(0).saturating_sub(held.lock().len());
+    held.renewed(&still_ours, asked_at);
+    let enlisted = schedule.enlist_relay(&relay.holder, relay.partitions, relay.shard_lease).await;
+    let Some(standing) = unless_defect(SHARDS, enlisted)? else { return Ok(()) };
+    let missing = held.fit(share(standing, relay.partitions));
     if missing > 0 {
         let acquired =
             schedule.acquire_shards(&relay.holder, relay.partitions, missing, relay.shard_lease).await;
         for lease in unless_defect(SHARDS, acquired)?.unwrap_or_default() {
             tracing::info!(residue = lease.residue, epoch = lease.epoch, "relay shard is ours");
-            let mine = Mine { renewed_at: asked_at, next_at: asked_at, ahead_at: asked_at, lease };
-            held.lock().insert(mine.lease.residue, mine);
+            held.take(lease, asked_at);
         }
     }
     Ok(())
 }
 
-/// One pass over every shard whose time has come, at the same time; answers the pause until the
-/// next one's.
-async fn round<S: Schedule, P: Publisher>(
+/// Gives back what is more than our share, shard by shard as its pass has ended.
+async fn give_back<S: Shards>(schedule: &S, held: &Held) -> Result<(), ScheduleError> {
+    let leaving = held.leaving();
+    // Not known to be free: it stays ours, and is given back by the next round.
+    if leaving.is_empty() || unless_defect(SHARDS, schedule.release_shards(&leaving).await)?.is_none() {
+        return Ok(());
+    }
+    for lease in &leaving {
+        tracing::info!(residue = lease.residue, epoch = lease.epoch, "relay shard is given to another");
+        held.forget(lease);
+    }
+    Ok(())
+}
+
+/// A pass that has ended, and over what.
+struct Ended {
+    mine: Mine,
+    reach: Reach,
+    pass: Result<Pass, PassFailed>,
+}
+
+async fn pass<S: Schedule, P: Publisher>(
     relay: &Relay,
     schedule: &S,
     publisher: &P,
-    held: &Held,
-) -> Result<Duration, ScheduleError> {
-    let now = relay.clock.mono();
-    let due: Vec<Mine> = held.lock().values().filter(|mine| mine.next_at <= now).cloned().collect();
-    let passes = due.into_iter().map(|mine| async {
-        let reach = if mine.ahead_at <= now { Reach::Ahead } else { Reach::Usual };
-        (step(schedule, publisher, &mine.lease, reach, &relay.terms).await, reach, mine)
-    });
-    for (pass, reach, mine) in futures_util::future::join_all(passes).await {
-        let (next, ahead) = match pass {
-            // A crowded minute goes on at once; otherwise the nearer rows have their turn now.
-            Ok(pass) if reach == Reach::Ahead => {
-                let ahead = if pass.published > 0 { Duration::ZERO } else { AHEAD_EVERY };
-                (Duration::ZERO, Some(ahead))
-            }
-            Ok(pass) => (pass.pause, None),
-            Err(PassFailed::ShardLost) => {
-                metrics::RELAY_FENCED.add(1, []);
-                tracing::warn!(residue = mine.lease.residue, "relay shard was taken over");
-                held.forget(&mine.lease);
-                continue;
-            }
-            Err(
-                PassFailed::NotStaged(defect @ ScheduleError::Defect(_))
-                | PassFailed::NotMarked(defect @ ScheduleError::Defect(_)),
-            ) => return Err(defect),
-            Err(error) => {
-                let stage = match error {
-                    PassFailed::NotStaged(_) => "stage",
-                    PassFailed::NotAcknowledged(_) => "publish",
-                    PassFailed::NotMarked(_) | PassFailed::ShardLost => "mark",
-                };
-                metrics::RELAY_FAILURES.add(1, [stage]);
-                tracing::warn!(%error, residue = mine.lease.residue, "relay pass; what is left is published again");
-                (TROUBLE, None)
-            }
-        };
-        let now = relay.clock.mono();
-        if let Some(mine) = held.lock().get_mut(&mine.lease.residue) {
-            mine.next_at = Mono(now.0 + next);
-            mine.ahead_at = ahead.map_or(mine.ahead_at, |ahead| Mono(now.0 + ahead));
+    mine: Mine,
+    now: Mono,
+) -> Ended {
+    let reach = mine.reach(now);
+    let pass = step(schedule, publisher, &mine.lease, reach, &relay.terms).await;
+    Ended { mine, reach, pass }
+}
+
+/// Says when the shard has its next pass, and counts what went wrong.
+fn take_in(relay: &Relay, held: &Held, ended: Ended) -> Result<(), ScheduleError> {
+    let Ended { mine, reach, pass } = ended;
+    let (next, ahead) = match pass {
+        // A crowded minute goes on at once; otherwise the nearer rows have their turn now.
+        Ok(pass) if reach == Reach::Ahead => {
+            let ahead = if pass.published > 0 { Duration::ZERO } else { AHEAD_EVERY };
+            (Duration::ZERO, Some(ahead))
         }
-    }
-    let now = relay.clock.mono();
-    // As many as Kafka has partitions: a handful.
-    metrics::RELAY_SHARDS.set(f64::from(u32::try_from(held.lock().len()).unwrap_or(u32::MAX)), []);
-    let next = held.lock().values().map(|mine| mine.next_at.0.saturating_sub(now.0)).min();
-    Ok(next.unwrap_or(relay.terms.poll).min(relay.terms.poll))
+        Ok(pass) => (pass.pause, None),
+        Err(PassFailed::ShardLost) => {
+            metrics::RELAY_FENCED.add(1, []);
+            tracing::warn!(residue = mine.lease.residue, "relay shard was taken over");
+            held.forget(&mine.lease);
+            return Ok(());
+        }
+        Err(
+            PassFailed::NotStaged(defect @ ScheduleError::Defect(_))
+            | PassFailed::NotMarked(defect @ ScheduleError::Defect(_)),
+        ) => return Err(defect),
+        Err(error) => {
+            let stage = match error {
+                PassFailed::NotStaged(_) => "stage",
+                PassFailed::NotAcknowledged(_) => "publish",
+                PassFailed::NotMarked(_) | PassFailed::ShardLost => "mark",
+            };
+            metrics::RELAY_FAILURES.add(1, [stage]);
+            tracing::warn!(%error, residue = mine.lease.residue, "relay pass; what is left is published again");
+            (TROUBLE, None)
+        }
+    };
+    held.passed(&mine.lease, relay.clock.mono(), next, ahead);
+    Ok(())
 }

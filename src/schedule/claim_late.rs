@@ -15,6 +15,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use uuid::Uuid;
 
+/// Nobody may be reading some of the partitions: only what is being claimed just now is left alone.
+const LATE_WHILE_AWAY: Duration = Duration::from_secs(2);
+
 /// Due day, id and claims so far of a late row.
 type Late = (NaiveDate, Uuid, i32);
 
@@ -60,6 +63,11 @@ async fn batch(
     Ok(claimed)
 }
 
+pub(super) async fn leave(pool: PgPool, slot: String, length: Duration) -> Result<(), ScheduleError> {
+    let left = sqlx::query(statements::WORKER_LEAVES).bind(slot).bind(interval(length)).execute(&pool).await;
+    left.map(drop).map_err(before_commit)
+}
+
 /// Locks late rows, in the order of their lateness: two scans skip each other's rows, and a batch by
 /// id that waits for one of ours holds none that we wait for, because we never wait.
 async fn scan(
@@ -72,6 +80,10 @@ async fn scan(
     if !bounds.try_get::<bool, _>("released")? {
         return Ok(Vec::new());
     }
+    let late_by = match bounds.try_get::<bool, _>("someone_is_away")? {
+        true => late_by.min(LATE_WHILE_AWAY),
+        false => late_by,
+    };
     sqlx::query_as(statements::CLAIM_LATE_CANDIDATES)
         .bind(bounds.try_get::<NaiveDate, _>("oldest_open_day")?)
         .bind(bounds.try_get::<NaiveDate, _>("today")?)

@@ -86,6 +86,15 @@ pub struct ShardLease {
     pub epoch: i64,
 }
 
+/// Where one relay stands among those that live and write the same ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// Relays that live beside it.
+    pub others: usize,
+    /// Of these, how many have been here for longer.
+    pub older: usize,
+}
+
 /// One row of the outbox, ready to be published.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StagedNotice {

@@ -11,7 +11,7 @@ use super::history::HistoryEntry;
 use super::keys::{ApiKeyEntry, NewApiKey};
 use super::list::{ListFilter, ListOrder, ListPage, LookUp, Place};
 use super::port::{
-    ClaimTerms, Reaped, Schedule, ScheduleError, SettleFailed, ShardLease, Staged, StagedNotice,
+    ClaimTerms, Reaped, Schedule, ScheduleError, SettleFailed, ShardLease, Staged, StagedNotice, Standing,
 };
 use super::proof::{Answered, BadNoticeKept, ClaimAnswer, Claimed, Deferred, Settled};
 use super::records::{ApiKeyRecord, CancelAnswer, CreateAnswer, NewPayment, PaymentView};
@@ -209,6 +209,15 @@ impl Postgres {
         sqlx::query_scalar(statements::DATABASE_NOW).fetch_one(&self.pool).await.map_err(before_commit)
     }
 
+    /// A worker of this slot goes away, and Kafka may keep its partitions for it for so long: until then
+    /// the late scan of the others waits for nothing but two seconds.
+    ///
+    /// # Errors
+    /// Any; then what becomes due in those partitions waits for the usual late scan.
+    pub async fn worker_leaves(&self, slot: &str, length: Duration) -> Result<(), ScheduleError> {
+        whole(claim_late::leave(self.pool.clone(), slot.to_owned(), length)).await
+    }
+
     /// Writes down the account behind a gateway's name, once, and answers the one on record: where it
     /// differs from the configured one, nothing may be sent (rule R4).
     ///
@@ -272,6 +281,33 @@ impl Postgres {
         length: Duration,
     ) -> Result<Vec<ShardLease>, ScheduleError> {
         whole(shards::renew(self.pool.clone(), held.to_vec(), length)).await
+    }
+
+    /// Says for `length` that this relay lives, and answers where it stands among the others that write
+    /// a ring of `partitions`.
+    ///
+    /// # Errors
+    /// Any; repeat it.
+    pub async fn enlist_relay(
+        &self,
+        holder: &str,
+        partitions: i32,
+        length: Duration,
+    ) -> Result<Standing, ScheduleError> {
+        whole(shards::enlist(self.pool.clone(), holder.to_owned(), partitions, length)).await
+    }
+
+    /// The relay goes away: its shards are free at once, and the others share them.
+    ///
+    /// # Errors
+    /// Any; shards and entry run out by themselves.
+    pub async fn retire_relay(
+        &self,
+        holder: &str,
+        partitions: i32,
+        held: &[ShardLease],
+    ) -> Result<(), ScheduleError> {
+        whole(shards::retire(self.pool.clone(), holder.to_owned(), partitions, held.to_vec())).await
     }
 
     /// Gives them back, so that another takes over at once.

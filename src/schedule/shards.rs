@@ -1,12 +1,15 @@
 //! Which relay writes which Kafka partitions: leases with a fencing epoch that grows with each change
-//! of hands, judged by the database clock.
+//! of hands, judged by the database clock; and which relays there are to share them.
+//!
+//! A few statements a second and relay, each about all of its shards at once; none of them is on the way
+//! of a notice.
 
 use super::failure::{before_commit, commit};
 use super::length::interval;
-use super::port::{ScheduleError, ShardLease};
+use super::port::{ScheduleError, ShardLease, Standing};
 use super::statements;
 use sqlx::postgres::PgRow;
-use sqlx::{Error, PgPool, Row};
+use sqlx::{Error, PgConnection, PgPool, Row};
 use std::time::Duration;
 
 fn lease(found: &PgRow) -> Result<ShardLease, Error> {
@@ -65,16 +68,56 @@ pub(super) async fn renew(
     rows.iter().map(lease).collect::<Result<_, _>>().map_err(before_commit)
 }
 
+pub(super) async fn enlist(
+    pool: PgPool,
+    holder: String,
+    partitions: i32,
+    length: Duration,
+) -> Result<Standing, ScheduleError> {
+    let row = sqlx::query(statements::ENLIST_RELAY)
+        .bind(partitions)
+        .bind(holder)
+        .bind(interval(length))
+        .fetch_one(&pool)
+        .await
+        .map_err(before_commit)?;
+    // A count is never negative, and nobody runs so many.
+    let count = |column| row.try_get::<i64, _>(column).map(|count| usize::try_from(count).unwrap_or(0));
+    let standing = || Ok::<_, Error>(Standing { others: count("others")?, older: count("older")? });
+    standing().map_err(before_commit)
+}
+
 pub(super) async fn release(pool: PgPool, held: Vec<ShardLease>) -> Result<(), ScheduleError> {
+    let mut connection = pool.acquire().await.map_err(before_commit)?;
+    free(&mut connection, &held).await.map_err(before_commit)
+}
+
+async fn free(connection: &mut PgConnection, held: &[ShardLease]) -> Result<(), Error> {
     let Some(first) = held.first() else { return Ok(()) };
-    let (residues, epochs) = columns(&held);
+    let (residues, epochs) = columns(held);
     sqlx::query(statements::RELEASE_SHARDS)
         .bind(first.partitions)
         .bind(&first.holder)
         .bind(residues)
         .bind(epochs)
-        .execute(&pool)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+pub(super) async fn retire(
+    pool: PgPool,
+    holder: String,
+    partitions: i32,
+    held: Vec<ShardLease>,
+) -> Result<(), ScheduleError> {
+    let mut transaction = pool.begin().await.map_err(before_commit)?;
+    free(&mut transaction, &held).await.map_err(before_commit)?;
+    sqlx::query(statements::RETIRE_RELAY)
+        .bind(partitions)
+        .bind(holder)
+        .execute(&mut *transaction)
         .await
         .map_err(before_commit)?;
-    Ok(())
+    commit(transaction).await
 }

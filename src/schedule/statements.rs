@@ -46,6 +46,7 @@ statements! {
     DEADLINE_CANDIDATES = "sql/deadline_candidates.sql",
     DEFER = "sql/defer.sql",
     DROP_DRAINED_NOTICES = "sql/drop_drained_notices.sql",
+    ENLIST_RELAY = "sql/enlist_relay.sql",
     ENSURE_PARTITIONS = "sql/ensure_partitions.sql",
     EXPLAIN = "sql/explain.sql",
     EXTENT = "sql/extent.sql",
@@ -88,6 +89,7 @@ statements! {
     RELEASE_LINEAGE = "sql/release_lineage.sql",
     RELEASE_SHARDS = "sql/release_shards.sql",
     RENEW_SHARDS = "sql/renew_shards.sql",
+    RETIRE_RELAY = "sql/retire_relay.sql",
     REVOKE_API_KEY = "sql/revoke_api_key.sql",
     SETTLE = "sql/settle.sql",
     SETTLED_ATTEMPTS = "sql/settled_attempts.sql",
@@ -95,4 +97,5 @@ statements! {
     STAGE_NEXT = "sql/stage_next.sql",
     STAGE_WINDOW = "sql/stage_window.sql",
     STILL_CLAIMABLE = "sql/still_claimable.sql",
+    WORKER_LEAVES = "sql/worker_leaves.sql",
 }

@@ -10,5 +10,6 @@ mod outbox;
 mod plans;
 mod rights;
 mod settles;
+mod sharing;
 mod storm;
 mod world;

@@ -2,15 +2,21 @@
 //! asked for at the same instant. Each case ends with the same question to the simulated gateway's own
 //! ledger: was every payment charged exactly once, or, where that was promised, never?
 
+mod apis;
 mod clocks;
 mod commits;
 mod disk;
+mod drains;
 mod kills;
 mod outages;
+mod own_ring;
 mod races;
 mod records;
+mod relays;
+mod rewind;
 mod start;
 mod storm;
+mod workers;
 
 use crate::support::installation::Installation;
 use chrono::{DateTime, TimeDelta, Utc};

@@ -47,11 +47,21 @@ impl Role {
         self.signal("-CONT");
     }
 
+    /// SIGTERM.
+    pub fn ask_to_stop(&self) {
+        self.signal("-TERM");
+    }
+
     /// SIGTERM, and its exit code once it ends within `within`.
     pub async fn drain(&mut self, within: Duration) -> i32 {
-        self.signal("-TERM");
+        self.ask_to_stop();
+        self.ended(within).await
+    }
+
+    /// Its exit code once it ends within `within`.
+    pub async fn ended(&mut self, within: Duration) -> i32 {
         let child = &mut self.child;
-        eventually("the process ends after SIGTERM", within, || {
+        eventually("the process ends", within, || {
             let code =
                 child.try_wait().expect("a child can be asked").map(|status| status.code().unwrap_or(-1));
             async move { code }

@@ -33,6 +33,9 @@ pub enum Fault {
     /// Like [`Fault::CutAfter`] with the last of these, once all of them have gone to the server in
     /// this order on one connection: "the COMMIT after the statement that names me".
     CutAfterAll(Vec<Vec<u8>>),
+    /// From these bytes on (within one piece), what goes to the server waits, connection by connection,
+    /// until the fault changes: a message that was on its way for a very long time.
+    HoldFrom(Vec<u8>),
 }
 
 /// Which bytes vanish.
@@ -60,6 +63,7 @@ pub struct Proxy {
 struct Counters {
     accepted: AtomicU64,
     cuts: AtomicU64,
+    holds: AtomicU64,
 }
 
 impl Proxy {
@@ -92,6 +96,11 @@ impl Proxy {
     /// How often [`Fault::CutAfter`] has cut.
     pub fn cuts(&self) -> u64 {
         self.shared.cuts.load(Ordering::SeqCst)
+    }
+
+    /// How often [`Fault::HoldFrom`] has held.
+    pub fn holds(&self) -> u64 {
+        self.shared.holds.load(Ordering::SeqCst)
     }
 }
 
@@ -148,7 +157,10 @@ async fn connection(
     let _best_effort = (client.set_nodelay(true), server.set_nodelay(true));
     // True once the bytes of a cut are on their way to the server.
     let (cutting, _) = watch::channel(false);
-    let pump = |way| Pump { way, fault: fault.clone(), cutting: cutting.clone(), seen: Vec::new(), found: 0 };
+    let pump = |way| {
+        let (fault, shared, cutting) = (fault.clone(), shared.clone(), cutting.clone());
+        Pump { way, fault, shared, cutting, seen: Vec::new(), found: 0 }
+    };
     let (up, down) = (pump(Way::ToServer), pump(Way::ToClient));
     let end = {
         let ((from_client, to_client), (from_server, to_server)) = (client.split(), server.split());
@@ -179,6 +191,7 @@ enum End {
 struct Pump {
     way: Way,
     fault: watch::Sender<Fault>,
+    shared: Arc<Counters>,
     cutting: watch::Sender<bool>,
     /// The end of what has passed, long enough to find a pattern that two reads share.
     seen: Vec<u8>,
@@ -212,6 +225,13 @@ impl Pump {
                 Fault::Delay(pause) => tokio::time::sleep(pause).await,
                 Fault::CutAfter(pattern) if self.way == Way::ToServer => self.look_for(&[pattern], bytes),
                 Fault::CutAfterAll(patterns) if self.way == Way::ToServer => self.look_for(&patterns, bytes),
+                Fault::HoldFrom(pattern)
+                    if self.way == Way::ToServer
+                        && bytes.windows(pattern.len()).any(|window| window == pattern) =>
+                {
+                    self.shared.holds.fetch_add(1, Ordering::SeqCst);
+                    let _gone = changes.wait_for(|fault| !matches!(fault, Fault::HoldFrom(_))).await;
+                }
                 _ => {}
             }
             if to.write_all(bytes).await.is_err() {

@@ -124,7 +124,8 @@ impl fmt::Debug for Ring {
 }
 
 impl Ring {
-    /// Joins the group under the stable name `slot`, with room for `buffer` records that nobody has
+    /// Joins the group under the stable name `slot`, or, where that is empty, as a member that the group
+    /// forgets as soon as it leaves; with room for `buffer` records that nobody has
     /// taken yet: some thousands, since each pause costs what was fetched ahead and up to a tenth of a
     /// second. Returns at once; brokers are met in the background.
     ///
@@ -182,8 +183,8 @@ impl Ring {
 
     /// Commits what is complete and closes the client, at most `within`.
     ///
-    /// Under static membership the group keeps our partitions for us until the session ends, so a
-    /// restart disturbs nobody.
+    /// Under a stable name the group keeps our partitions for us until the session ends, so a restart
+    /// disturbs nobody; without one the others have them within seconds.
     pub async fn leave(self, within: Duration) -> Left {
         let Self { records, events, shared, commands, closed } = self;
         let clock = shared.clock();
@@ -206,7 +207,6 @@ fn member_settings(kafka: &Kafka, slot: &str) -> Result<ClientConfig, BadSetting
     let mut settings = client(kafka)?;
     settings
         .set("group.id", &kafka.group)
-        .set("group.instance.id", slot)
         .set("partition.assignment.strategy", "range")
         .set("session.timeout.ms", kafka.session_timeout.as_millis().to_string())
         .set("heartbeat.interval.ms", "2000")
@@ -220,6 +220,10 @@ fn member_settings(kafka: &Kafka, slot: &str) -> Result<ClientConfig, BadSetting
         .set("fetch.wait.max.ms", "100")
         .set("queued.min.messages", "1000")
         .set("queued.max.messages.kbytes", "16384");
+    // A name that does not come back would only keep its partitions from the others.
+    if !slot.is_empty() {
+        settings.set("group.instance.id", slot);
+    }
     Ok(settings)
 }
 

@@ -242,6 +242,22 @@ async fn recovery_finds_the_claims_that_are_ours_and_no_other() {
 }
 
 #[tokio::test]
+async fn while_a_worker_is_away_the_late_scan_of_the_others_does_not_wait() {
+    let world = World::new().await;
+    let due = world.create(&world.payment("k1", world.now().await - TimeDelta::seconds(6))).await;
+    let scan = || async {
+        world.worker.claim_late(&terms(), Duration::from_secs(60), &fresh(1)).await.expect("an answer")
+    };
+    assert!(scan().await.is_empty(), "six seconds are not late");
+    world.worker.worker_leaves("slot-1", Duration::from_secs(60)).await.expect("told");
+    world.run("UPDATE workers SET away_until = now() - interval '1 s'").await;
+    assert!(scan().await.is_empty(), "it was away long ago");
+    world.worker.worker_leaves("slot-1", Duration::from_secs(60)).await.expect("told again");
+    let claimed = scan().await;
+    assert_eq!(claimed.iter().map(|it| it.payment().id).collect::<Vec<_>>(), [due.payment]);
+}
+
+#[tokio::test]
 async fn a_held_notice_is_deferred_only_where_the_late_scan_owns_its_row() {
     let world = World::new().await;
     let due = world.due("k1").await;

@@ -92,6 +92,44 @@ async fn a_notice_that_commits_late_is_not_passed_over() {
 }
 
 #[tokio::test]
+async fn a_transaction_held_open_on_the_outbox_stops_no_writer_no_relay_and_no_keeper() {
+    let world = World::new().await;
+    let today = Utc::now().date_naive();
+    let drained = today - TimeDelta::days(6);
+    world.run(&format!("SELECT ensure_partitions('{drained}', '{drained}')")).await;
+    let ours = lease(&world).await;
+    let held = world.due("held").await;
+    let mut sql = world.sql().await;
+    let mut slow = sql.begin().await.expect("a transaction");
+    slow.execute(
+        "INSERT INTO due_notices (shard, payment_id, payment_day, gateway, lane, due_at, not_before, attempt)
+         SELECT shard, payment_id, payment_day, gateway, lane, due_at, not_before, attempt FROM due_notices",
+    )
+    .await
+    .expect("written");
+
+    // The keeper wants the lock that would make everybody queue behind it, and gives up; beside it
+    // payments are created, published and marked.
+    let beside = async {
+        for n in 0..10 {
+            world.due(&format!("k{n}")).await;
+        }
+        let staged = world.worker.stage(&ours, LEAD, 100).await.expect("staged");
+        assert_eq!(staged.notices.len(), 11);
+        assert!(world.worker.mark(&ours, &staged.notices).await.expect("an answer"));
+    };
+    let asked = std::time::Instant::now();
+    let (dropped, ()) = tokio::join!(world.worker.drop_drained_notices(2), beside);
+    assert_eq!(dropped.expect("an answer"), 0, "not while somebody writes");
+    assert!(asked.elapsed() < Duration::from_secs(8), "{:?}", asked.elapsed());
+
+    slow.commit().await.expect("committed");
+    let late = world.worker.stage(&ours, LEAD, 100).await.expect("staged");
+    assert_eq!(late.notices.iter().map(|it| it.notice.payment).collect::<Vec<_>>(), [held.payment]);
+    assert_eq!(world.worker.drop_drained_notices(2).await.expect("an answer"), 1);
+}
+
+#[tokio::test]
 async fn old_notices_that_nothing_can_claim_are_dropped_and_the_others_are_not() {
     let world = World::new().await;
     let now = world.now().await;

@@ -26,6 +26,7 @@ async fn each_role_is_refused_what_is_not_its_work() {
         ("punctual_api", "INSERT INTO attempts (attempt) VALUES (1)"),
         ("punctual_api", "INSERT INTO gateway_refs VALUES ('a', 'b', gen_random_uuid())"),
         ("punctual_api", "DELETE FROM due_notices"),
+        ("punctual_api", "DELETE FROM relays"),
         ("punctual_api", "UPDATE payment_history SET done_by = 'x'"),
         ("punctual_api", "INSERT INTO api_keys (id) VALUES (gen_random_uuid())"),
         ("punctual_api", "SELECT quarantine('x')"),

@@ -1,14 +1,13 @@
 //! Services that are away while payments become due.
 
+use super::own_ring::erase;
 use super::{address, all_paid_once, in_ms, requests_and_charges, running, seconds, site, sql, through};
 use crate::support::eventually;
 use crate::support::installation::Installation;
 use crate::support::proxy::{Fault, Proxy};
-use crate::support::services::services;
 use punctual::dev::kafka::{Cluster, ClusterOptions};
 use punctual::dev::postgres::Postgres;
 use punctual::dev::{Durability, artifacts, ports};
-use rdkafka::admin::{AdminClient, AdminOptions};
 use serde_json::json;
 use sqlx::Row;
 use std::os::unix::fs::PermissionsExt;
@@ -115,21 +114,6 @@ async fn a_ring_that_was_erased_is_done_without_and_used_again_once_it_is_made_a
     .await;
     site.roles.clear();
     erase(&prefix).await;
-}
-
-/// Deletes every topic of a ring.
-async fn erase(prefix: &str) {
-    let admin: AdminClient<_> = rdkafka::config::ClientConfig::new()
-        .set("bootstrap.servers", &services().kafka_bootstrap_servers)
-        .create()
-        .expect("settings");
-    let metadata = admin.inner().fetch_metadata(None, seconds(10)).expect("metadata");
-    let topics: Vec<&str> =
-        metadata.topics().iter().map(|topic| topic.name()).filter(|name| name.starts_with(prefix)).collect();
-    assert!(topics.len() >= 61, "{topics:?}");
-    for deleted in admin.delete_topics(&topics, &AdminOptions::new()).await.expect("an answer") {
-        deleted.expect("deleted");
-    }
 }
 
 /// POSTs until it is created, as a client does that obeys 503; answers the id and whether it was asked
