@@ -18,6 +18,7 @@ mod start;
 mod storm;
 mod workers;
 
+use crate::support::eventually;
 use crate::support::installation::Installation;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::Value;
@@ -57,12 +58,21 @@ async fn site(settings: &[(&str, &str)]) -> Installation {
     site
 }
 
-/// The same with a relay and a worker.
+/// The same with a relay, and with a worker that Kafka brings its notices to.
 async fn running(settings: &[(&str, &str)]) -> Installation {
     let mut site = site(settings).await;
     site.start("relay", "relay-1", &[]).await;
     site.start("worker", "worker-1", &[]).await;
+    joined(&site, "worker-1").await;
     site
+}
+
+/// Waits until a worker was given partitions: before that its late scan carries everything.
+async fn joined(site: &Installation, name: &str) {
+    let words = "partitions assigned";
+    let what = format!("{name} has its partitions");
+    eventually(&what, seconds(60), || async { site.roles[name].log_text().contains(words).then_some(()) })
+        .await;
 }
 
 /// A session in the installation's database, as its superuser.

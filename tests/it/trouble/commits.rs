@@ -1,6 +1,6 @@
 //! A COMMIT that happened and whose answer was lost (rule R3), on each of the worker's three.
 
-use super::{address, history, in_ms, requests_and_charges, seconds, site, through};
+use super::{address, history, in_ms, joined, requests_and_charges, seconds, site, through};
 use crate::support::installation::Installation;
 use crate::support::proxy::{Fault, Proxy};
 
@@ -24,6 +24,7 @@ fn a_claims_commit() -> Fault {
 #[tokio::test]
 async fn a_claim_whose_answer_was_lost_is_recovered_and_sent_once() {
     let (site, proxy) = behind_a_proxy(&[], &[]).await;
+    joined(&site, "worker-1").await;
     proxy.set(a_claims_commit()).await;
     let id = site.create("claim", "sim_ok", in_ms(2_000)).await;
     let paid = site.settled(&id, &["COMPLETED"], seconds(30)).await;
@@ -49,6 +50,7 @@ async fn a_late_claim_whose_answer_was_lost_runs_out_and_is_asked_about() {
 async fn an_outcome_whose_answer_was_lost_is_written_once_and_not_taken_for_fenced() {
     // With its one slot taken the worker scans nothing: its next COMMIT is the outcome's.
     let (site, proxy) = behind_a_proxy(&[], &[("gateway.max_in_flight", "1")]).await;
+    joined(&site, "worker-1").await;
     let id = site.create("settle", "sim_slow_2000", in_ms(2_000)).await;
     site.settled(&id, &["PROCESSING"], seconds(15)).await;
     proxy.set(Fault::CutAfter(b"COMMIT".to_vec())).await;
