@@ -8,6 +8,7 @@
 //! passes only when there is nothing else to do. L1 says that a payment then comes to its end.
 
 use super::gateway::{Choice, Held, Kept, Refusal, Request, Word, answered_by_key};
+use super::invariants::{CHECKED, holds};
 use super::protocol::{Protocol, Shown};
 use super::state::{By, Doing, State};
 use super::terms::{Break, KEYS, KEY_TTL, TRAVEL, Tick};
@@ -15,6 +16,10 @@ use punctual::domain::facts::{Declines, LookupSupport};
 use punctual::domain::invariants::Invariant;
 use punctual::domain::state::Status;
 use stateright::{Model, Property};
+
+/// The names of the properties.
+pub const SAFETY: &str = "every invariant holds";
+pub const LIVENESS: &str = "every payment comes to its end";
 
 /// Ticks after the horizon in which a healed payment must have ended: the rest of a key's life, and
 /// the longest wait on each side of it.
@@ -96,12 +101,13 @@ impl Protocol {
                 }
                 Doing::Knows { .. } | Doing::Parks => {
                     actions.push(Action::Settle(at));
-                    if faulty && self.terms.failover {
+                    if faulty && self.terms.unanswered_settles {
                         actions.push(Action::SettleUnanswered(at));
                     }
                 }
             }
-            if faulty {
+            // Without an end of faults a crash is a pause that lasts.
+            if faulty && (self.terms.heals || self.terms.crashes) {
                 actions.push(Action::Crash(at));
             }
         }
@@ -138,7 +144,7 @@ impl Protocol {
             if !faulty || state.claims < self.terms.claims {
                 actions.push(Action::Claim);
             }
-            if faulty && self.terms.failover && state.claims < self.terms.claims {
+            if faulty && self.terms.unanswered_claims && state.claims < self.terms.claims {
                 actions.extend([Action::ClaimUnanswered, Action::ClaimInVain]);
             }
         }
@@ -207,7 +213,7 @@ impl Protocol {
             Action::Release => next.quarantined = false,
             Action::Deploy => next.deployed = 2,
         }
-        Some(next.sorted())
+        Some(next.canonical())
     }
 
     /// A settle that is repeated after its COMMIT got through changes nothing more.
@@ -314,14 +320,6 @@ impl State {
     }
 }
 
-macro_rules! step_invariants {
-    ($( $id:ident ),*) => {
-        vec![ $( Property::always(Invariant::$id.id(), |_: &Protocol, state: &State| {
-            state.ghost.holds(Invariant::$id)
-        }) ),* ]
-    };
-}
-
 impl Model for Protocol {
     type State = State;
     type Action = Action;
@@ -345,64 +343,22 @@ impl Model for Protocol {
         self.after(state, action)
     }
 
+    /// One property of each kind, however many invariants there are: the checker looks each up in
+    /// every state.
     fn properties(&self) -> Vec<Property<Self>> {
-        let mut all = step_invariants!(M2, M3, M4, M5, M6, H1, H3, H4, H5, H8, H9);
-        let always = |invariant: Invariant, sound: fn(&Self, &State) -> bool| {
-            Property::<Self>::always(invariant.id(), sound)
+        let sound: fn(&Self, &State) -> bool = |protocol, state| match protocol.wanted {
+            Some(wanted) => holds(wanted, state),
+            None => {
+                protocol.met.look_at(state);
+                CHECKED.iter().all(|invariant| holds(*invariant, state))
+            }
         };
-        all.push(always(Invariant::M1, |_, state| state.ghost.charges <= 1));
-        all.push(always(Invariant::M7, |_, state| {
-            state.ghost.holds(Invariant::M7) && !(state.ghost.cancelled && state.ghost.charges > 0)
-        }));
-        all.push(always(Invariant::M8, |_, state| {
-            let ended = matches!(state.row.status, Status::Failed | Status::Cancelled);
-            state.ghost.holds(Invariant::M8) && !(ended && state.ghost.charges > 0)
-        }));
-        all.push(always(Invariant::H6, |_, state| match state.row.status {
-            Status::Completed => state.ghost.charges >= 1,
-            Status::Pending | Status::Failed | Status::Cancelled => state.ghost.charges == 0,
-            Status::Processing | Status::Unknown | Status::Parked | Status::Refunded => true,
-        }));
+        let mut all = Vec::new();
+        if self.wanted != Some(Invariant::L1) {
+            all.push(Property::always(SAFETY, sound));
+        }
         if self.terms.heals {
-            all.push(Property::eventually(Invariant::L1.id(), |_, state: &State| state.is_at_end()));
-        }
-        if self.terms.broken == Break::Nothing {
-            all.extend(self.situations());
-        }
-        all
-    }
-}
-
-impl Protocol {
-    /// What an exploration must have met, or it has shown nothing about it.
-    fn situations(&self) -> Vec<Property<Self>> {
-        let met = Property::<Self>::sometimes;
-        let mut all = vec![
-            met("met: completed", |_, state| state.row.status == Status::Completed),
-            met("met: failed", |_, state| state.row.status == Status::Failed),
-            met("met: parked", |_, state| state.row.status == Status::Parked),
-            met("met: unknown", |_, state| state.row.status == Status::Unknown),
-            met("met: charged and unknown", |_, state| {
-                state.row.status == Status::Unknown && state.ghost.charges > 0
-            }),
-            met("met: a new key", |_, state| state.row.epoch > 0),
-            met("met: two requests under way", |_, state| state.travelling.len() > 1),
-            met("met: a forgotten key", |_, state| {
-                state.keys.iter().flatten().any(|kept| !kept.is_known(state.now))
-            }),
-            met("met: a worker whose claim is not current", |_, state| {
-                state.workers.iter().any(|worker| state.holding.is_none_or(|held| held.claim != worker.claim))
-            }),
-        ];
-        if self.terms.cancels {
-            all.push(met("met: cancelled", |_, state| state.row.status == Status::Cancelled));
-            all.push(met("met: a wish", |_, state| state.row.wish));
-        }
-        if self.terms.pends {
-            all.push(met("met: pending at the gateway", |_, state| state.row.pending_at_gateway));
-        }
-        if self.terms.failover {
-            all.push(met("met: quarantine", |_, state| state.quarantined));
+            all.push(Property::eventually(LIVENESS, |_, state: &State| state.is_at_end()));
         }
         all
     }

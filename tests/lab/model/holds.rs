@@ -49,6 +49,20 @@ fn one_charge_when_every_option_is_on() {
 
 #[test]
 fn one_charge_when_commits_go_unanswered_and_a_failover_loses_nothing() {
+    let claims = |name, declines, lookup| Terms {
+        unanswered_claims: true,
+        workers: 2,
+        ..Terms::new(name, declines, lookup)
+    };
+    holds(claims("forgets+unanswered-claims", Forgotten, NoLookup));
+    holds(claims("replays+lookup+unanswered-claims", Replayed, ByKey));
+    let settles = |name, declines, lookup| Terms {
+        unanswered_settles: true,
+        workers: 2,
+        ..Terms::new(name, declines, lookup)
+    };
+    holds(settles("forgets+unanswered-settles", Forgotten, NoLookup));
+    holds(settles("replays+lookup+unanswered-settles", Replayed, ByKey));
     let fails_over = |name, declines, lookup| Terms {
         failover: true,
         cancels: true,

@@ -17,16 +17,18 @@ mod breaks;
 mod explore;
 mod gateway;
 mod holds;
+mod invariants;
 mod protocol;
 mod row;
 mod state;
 mod terms;
 
 use explore::Action;
+use invariants::CHECKED;
 use protocol::Protocol;
+use punctual::domain::invariants::Invariant;
 use state::State;
-use stateright::{Checker, HasDiscoveries, Model, Path};
-use std::collections::BTreeSet;
+use stateright::{Checker, Model, Path};
 use std::time::Instant;
 use terms::Terms;
 
@@ -40,7 +42,7 @@ fn seconds(since: Instant) -> String {
     format!("{}.{:02}", taken / 1_000, taken % 1_000 / 10)
 }
 
-/// Explores everything and demands every property.
+/// Explores everything and demands every promise, and that there was something to promise.
 #[allow(clippy::disallowed_methods, reason = "measures itself, decides nothing")]
 fn holds(terms: Terms) {
     let terms = if is_large() {
@@ -49,11 +51,15 @@ fn holds(terms: Terms) {
         terms
     };
     let started = Instant::now();
-    let checker = Protocol::new(terms).checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
-    for (property, path) in checker.discoveries() {
-        assert!(property.starts_with("met: "), "{}: {property} is broken by\n{}", terms.name, told(&path));
+    let checker = Protocol::new(terms, None).checker().spawn_bfs().join();
+    if let Some((property, path)) = checker.discoveries().into_iter().next() {
+        let last = path.last_state();
+        let broken = CHECKED.iter().filter(|invariant| !invariants::holds(**invariant, last));
+        let broken: Vec<_> = broken.map(|invariant| invariant.id()).collect();
+        panic!("{}: not \"{property}\": {broken:?}\n{}", terms.name, told(&path));
     }
-    checker.assert_properties();
+    let missing = checker.model().met.missing(&terms);
+    assert!(missing.is_empty(), "{}: never met {missing:?}", terms.name);
     println!(
         "model holds name={} workers={} claims={} states={} transitions={} depth={} seconds={}",
         terms.name,
@@ -66,24 +72,22 @@ fn holds(terms: Terms) {
     );
 }
 
-/// Explores until the named property is broken, and demands that it is.
+/// Explores until the named invariant is broken, and demands that it is.
 #[allow(clippy::disallowed_methods, reason = "measures itself, decides nothing")]
-fn breaks(terms: Terms, property: &'static str) {
+fn breaks(terms: Terms, wanted: Invariant) {
+    let (name, id) = (terms.name, wanted.id());
     let started = Instant::now();
-    let wanted = HasDiscoveries::AnyOf(BTreeSet::from([property]));
-    let checker = Protocol::new(terms).checker().finish_when(wanted).spawn_bfs().join();
+    let checker = Protocol::new(terms, Some(wanted)).checker().spawn_bfs().join();
     let states = checker.unique_state_count();
-    let discoveries = checker.discoveries();
-    let Some(path) = discoveries.get(property) else {
-        panic!("{}: {states} states and {property} holds; broken: {:?}", terms.name, discoveries.keys());
+    let Some((_, path)) = checker.discoveries().into_iter().next() else {
+        panic!("{name}: {id} holds in all of {states} states");
     };
     if std::env::var("PUNCTUAL_MODEL_TRACE").is_ok() {
-        println!("{} breaks {property}:\n{}", terms.name, told(path));
+        println!("{name} breaks {id}:\n{}", told(&path));
     }
     println!(
-        "model breaks name={} property={property} trace={} states={states} seconds={}",
-        terms.name,
-        path.clone().into_actions().len(),
+        "model breaks name={name} property={id} trace={} states={states} seconds={}",
+        path.into_actions().len(),
         seconds(started),
     );
 }

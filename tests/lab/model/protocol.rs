@@ -12,6 +12,7 @@
 //! for at the place where its rule is applied.
 
 use super::gateway::{Held as Kept, Request, Word, not_sent};
+use super::invariants::Met;
 use super::row::{Row, template};
 use super::state::{By, Doing, Held, State, Worker};
 use super::terms::{Break, DUE, KEY_MARGIN, KEY_TTL, Terms, instant, ladders, mono};
@@ -46,6 +47,9 @@ pub enum Shown {
 /// One exploration's rules, with what is the same in all of its states made once.
 pub struct Protocol {
     pub terms: Terms,
+    /// The one invariant looked for where a rule is left out; all of them where none is.
+    pub wanted: Option<Invariant>,
+    pub met: Met,
     template: Payment,
     facts: [Facts; 2],
     lease: Lease,
@@ -57,9 +61,11 @@ fn claim_id(claim: u8) -> ClaimId {
 }
 
 impl Protocol {
-    pub fn new(terms: Terms) -> Self {
+    pub fn new(terms: Terms, wanted: Option<Invariant>) -> Self {
         Self {
             terms,
+            wanted,
+            met: Met::default(),
             template: template(&terms),
             facts: [terms.facts(1), terms.facts(2)],
             lease: terms.lease(),
@@ -321,7 +327,7 @@ impl Protocol {
                 Ok(())
             })?;
         }
-        if self.terms.failover {
+        if self.terms.unanswered_settles {
             state.closed |= claim;
         }
         if answered {

@@ -6,7 +6,7 @@
 
 use super::gateway::{Kept, Request, Word};
 use super::row::Row;
-use super::terms::{KEYS, Tick};
+use super::terms::{DUE, KEYS, Tick};
 use punctual::domain::invariants::Invariant;
 use punctual::domain::state::Status;
 use punctual::schedule::How;
@@ -160,10 +160,29 @@ impl State {
         self.workers.is_empty() && self.travelling.is_empty() && !self.keys.iter().flatten().any(pending)
     }
 
-    /// One state for all orders of the same workers and requests.
-    pub fn sorted(mut self) -> Self {
+    /// One state for all that behave alike: the order of workers and requests does not matter, and
+    /// what nothing reads any more is blanked.
+    pub fn canonical(mut self) -> Self {
         self.workers.sort_unstable();
         self.travelling.sort_unstable();
+        if !self.row.status.is_claimable() {
+            self.row.next_at = DUE;
+        }
+        for worker in &mut self.workers {
+            worker.view.next_at = DUE;
+            match worker.doing {
+                Doing::Unsure | Doing::Claimed | Doing::AtGate => {}
+                // Only the gate looks at when the claim was asked for.
+                Doing::Sent(_) | Doing::Knows { .. } | Doing::Parks => {
+                    (worker.asked_at, worker.key_age) = (0, None);
+                }
+            }
+        }
+        for kept in self.keys.iter_mut().flatten() {
+            if !kept.is_known(self.now) {
+                kept.since = 0;
+            }
+        }
         self
     }
 }

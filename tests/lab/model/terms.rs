@@ -118,7 +118,11 @@ pub struct Terms {
     pub exhausted: OnExhausted,
     /// How many ticks a claim holds.
     pub lease: Tick,
-    /// Whether COMMITs may go unanswered, and the database may fail over.
+    /// Whether the COMMIT of a claim may go unanswered, got through or not.
+    pub unanswered_claims: bool,
+    /// Whether the COMMIT of a settle may go unanswered.
+    pub unanswered_settles: bool,
+    /// Whether the database may fail over.
     pub failover: bool,
     /// Whether another version of the renderer may be deployed.
     pub deploys: bool,
@@ -127,6 +131,8 @@ pub struct Terms {
     pub duplicates: bool,
     /// Whether faults may end, after which the payment must come to an end too (L1).
     pub heals: bool,
+    /// Whether workers crash, beside pausing for ever: that makes room for others.
+    pub crashes: bool,
     /// Workers that hold or once held a claim and are not done, at most.
     pub workers: usize,
     /// Claims made while there are faults, at most.
@@ -150,11 +156,14 @@ impl Terms {
             deadline: None,
             exhausted: OnExhausted::Fail,
             lease: 1,
+            unanswered_claims: false,
+            unanswered_settles: false,
             failover: false,
             deploys: false,
             duplicates: false,
             heals: false,
-            workers: 2,
+            crashes: false,
+            workers: 3,
             claims: 3,
             horizon: 4,
             broken: Break::Nothing,
