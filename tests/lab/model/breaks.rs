@@ -99,3 +99,12 @@ fn a_request_that_is_repeated_or_rendered_anew_is_seen() {
 fn without_the_reaper_a_payment_never_ends() {
     without("no-reaper", Break::NoReaper, Terms { heals: true, ..FORGETS }, L1);
 }
+
+/// No rule of ours is left out here: this is what no rule of ours can do, and why nothing between us
+/// and the gateway may repeat a request (R15 for our own client).
+#[test]
+fn a_network_that_repeats_requests_needs_a_gateway_that_remembers_every_answer() {
+    let repeats = |terms| Terms { duplicates: true, ..terms };
+    without("repeats-at-one-that-forgets", Break::Nothing, repeats(FORGETS), M8);
+    without("repeats-at-one-that-limits", Break::Nothing, with_cancels(repeats(REPLAYS)), M7);
+}

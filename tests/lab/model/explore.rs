@@ -11,7 +11,7 @@ use super::gateway::{Choice, Held, Kept, Refusal, Request, Word, answered_by_key
 use super::invariants::{CHECKED, holds};
 use super::protocol::{Protocol, Shown};
 use super::state::{By, Doing, State};
-use super::terms::{Break, KEYS, KEY_TTL, TRAVEL, Tick};
+use super::terms::{Break, KEY_TTL, KEYS, TRAVEL, Tick};
 use punctual::domain::facts::{Declines, LookupSupport};
 use punctual::domain::invariants::Invariant;
 use punctual::domain::state::Status;
@@ -122,7 +122,7 @@ impl Protocol {
             }
             let choices = [Choice::Charge, Choice::DeclineSoft, Choice::DeclineHard];
             actions.extend(choices.map(|choice| Action::Arrive(at, Some(choice))));
-            if !state.healed {
+            if !state.healed && self.terms.limits {
                 actions.push(Action::Arrive(at, Some(Choice::Limit)));
             }
             if self.terms.pends {

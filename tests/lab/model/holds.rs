@@ -9,28 +9,24 @@ use punctual::domain::payment::OnExhausted;
 
 #[test]
 fn one_charge_at_a_gateway_that_forgets_declines_and_cannot_be_asked() {
-    holds(Terms::new("forgets", Forgotten, NoLookup));
     holds(Terms { cancels: true, ..Terms::new("forgets+cancel", Forgotten, NoLookup) });
     holds(Terms { deadline: Some(3), ..Terms::new("forgets+deadline", Forgotten, NoLookup) });
 }
 
 #[test]
 fn one_charge_at_a_gateway_that_forgets_declines_and_can_be_asked() {
-    holds(Terms::new("forgets+lookup", Forgotten, ByKey));
     holds(Terms { cancels: true, ..Terms::new("forgets+lookup+cancel", Forgotten, ByKey) });
     holds(Terms { deadline: Some(3), ..Terms::new("forgets+lookup+deadline", Forgotten, ByKey) });
 }
 
 #[test]
 fn one_charge_at_a_gateway_that_replays_declines_and_cannot_be_asked() {
-    holds(Terms::new("replays", Replayed, NoLookup));
     holds(Terms { cancels: true, ..Terms::new("replays+cancel", Replayed, NoLookup) });
     holds(Terms { deadline: Some(3), ..Terms::new("replays+deadline", Replayed, NoLookup) });
 }
 
 #[test]
 fn one_charge_at_a_gateway_that_replays_declines_and_can_be_asked() {
-    holds(Terms::new("replays+lookup", Replayed, ByKey));
     holds(Terms { cancels: true, ..Terms::new("replays+lookup+cancel", Replayed, ByKey) });
     holds(Terms { deadline: Some(3), ..Terms::new("replays+lookup+deadline", Replayed, ByKey) });
 }
@@ -51,7 +47,7 @@ fn one_charge_when_every_option_is_on() {
 fn one_charge_when_commits_go_unanswered_and_a_failover_loses_nothing() {
     let claims = |name, declines, lookup| Terms {
         unanswered_claims: true,
-        workers: 2,
+        claims: 2,
         ..Terms::new(name, declines, lookup)
     };
     holds(claims("forgets+unanswered-claims", Forgotten, NoLookup));
@@ -62,7 +58,7 @@ fn one_charge_when_commits_go_unanswered_and_a_failover_loses_nothing() {
         ..Terms::new(name, declines, lookup)
     };
     holds(settles("forgets+unanswered-settles", Forgotten, NoLookup));
-    holds(settles("replays+lookup+unanswered-settles", Replayed, ByKey));
+    holds(Terms { claims: 2, ..settles("replays+lookup+unanswered-settles", Replayed, ByKey) });
     let fails_over = |name, declines, lookup| Terms {
         failover: true,
         cancels: true,
@@ -81,20 +77,26 @@ fn one_charge_when_a_claim_holds_longer_than_its_key_may_be_sent() {
 
 #[test]
 fn one_charge_when_another_renderer_is_deployed_under_an_open_key() {
-    holds(Terms { deploys: true, ..Terms::new("forgets+deploy", Forgotten, NoLookup) });
-    holds(Terms { deploys: true, ..Terms::new("replays+lookup+deploy", Replayed, ByKey) });
+    holds(Terms { deploys: true, claims: 2, ..Terms::new("forgets+deploy", Forgotten, NoLookup) });
+    holds(Terms { deploys: true, claims: 2, ..Terms::new("replays+lookup+deploy", Replayed, ByKey) });
 }
 
 #[test]
 fn one_charge_when_the_gateway_knows_some_outcomes_later() {
-    holds(Terms { pends: true, ..Terms::new("forgets+lookup+pending", Forgotten, ByKey) });
-    holds(Terms { pends: true, ..Terms::new("replays+pending", Replayed, NoLookup) });
+    holds(Terms { pends: true, claims: 2, ..Terms::new("forgets+lookup+pending", Forgotten, ByKey) });
+    holds(Terms { pends: true, claims: 2, ..Terms::new("replays+pending", Replayed, NoLookup) });
 }
 
 #[test]
-fn one_charge_when_the_network_repeats_requests_and_the_gateway_replays_declines() {
-    holds(Terms { duplicates: true, ..Terms::new("replays+duplicates", Replayed, NoLookup) });
-    holds(Terms { duplicates: true, ..Terms::new("replays+lookup+duplicates", Replayed, ByKey) });
+fn one_charge_when_the_network_repeats_requests_and_the_gateway_remembers_every_answer() {
+    let repeats = |name, lookup| Terms {
+        duplicates: true,
+        limits: false,
+        claims: 2,
+        ..Terms::new(name, Replayed, lookup)
+    };
+    holds(repeats("replays+duplicates", NoLookup));
+    holds(repeats("replays+lookup+duplicates", ByKey));
 }
 
 #[test]
@@ -103,6 +105,7 @@ fn every_payment_comes_to_its_end_once_faults_end() {
         heals: true,
         cancels: true,
         deadline: Some(3),
+        claims: 2,
         ..Terms::new(name, declines, lookup)
     };
     holds(heals("forgets+cancel+deadline+heal", Forgotten, NoLookup));

@@ -6,7 +6,9 @@
 
 use super::state::State;
 use super::terms::Terms;
-use punctual::domain::invariants::Invariant::{self, H1, H3, H4, H5, H6, H8, H9, M1, M2, M3, M4, M5, M6, M7, M8};
+use punctual::domain::invariants::Invariant::{
+    self, H1, H3, H4, H5, H6, H8, H9, M1, M2, M3, M4, M5, M6, M7, M8,
+};
 use punctual::domain::state::Status;
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -44,9 +46,13 @@ const SITUATIONS: [(&str, fn(&Terms) -> bool, Seen); 13] = [
     ("a new key", |_| true, |state| state.row.epoch > 0),
     ("two requests under way", |_| true, |state| state.travelling.len() > 1),
     ("a forgotten key", |_| true, |state| state.keys.iter().flatten().any(|kept| !kept.is_known(state.now))),
-    ("a worker whose claim is not current", |_| true, |state| {
-        state.workers.iter().any(|worker| state.holding.is_none_or(|held| held.claim != worker.claim))
-    }),
+    (
+        "a worker whose claim is not current",
+        |_| true,
+        |state| {
+            state.workers.iter().any(|worker| state.holding.is_none_or(|held| held.claim != worker.claim))
+        },
+    ),
     ("cancelled", |terms| terms.cancels, |state| state.ghost.cancelled),
     ("a wish", |terms| terms.cancels, |state| state.row.wish),
     ("pending at the gateway", |terms| terms.pends, |state| state.row.pending_at_gateway),
@@ -57,7 +63,10 @@ const SITUATIONS: [(&str, fn(&Terms) -> bool, Seen); 13] = [
 impl Met {
     pub fn look_at(&self, state: &State) {
         let before = self.0.load(Ordering::Relaxed);
-        let new = SITUATIONS.iter().enumerate().filter(|(at, situation)| before & 1 << at == 0 && situation.2(state));
+        let new = SITUATIONS
+            .iter()
+            .enumerate()
+            .filter(|(at, situation)| before & 1 << at == 0 && situation.2(state));
         let bits = new.fold(0, |bits, (at, _)| bits | 1 << at);
         if bits != 0 {
             self.0.fetch_or(bits, Ordering::Relaxed);

@@ -179,8 +179,7 @@ impl Protocol {
         let view = View { payment: &row, was: worker.was, key_age: worker.key_age.map(age) };
         let now = instant(state.now);
         let planned = plan(&view, facts, now);
-        let planned =
-            if anew { planned } else { with_request(planned, &row, facts, &[worker.renderer; 32]) };
+        let planned = if anew { planned } else { with_request(planned, &row, facts, &[worker.renderer; 32]) };
         let knows = |word, by| Doing::Knows { word, by, at: state.now };
         state.workers[at].doing = match planned {
             Plan::Charge => Doing::AtGate,
@@ -346,7 +345,12 @@ impl Protocol {
         let (epoch, now) = (state.row.epoch, instant(state.now));
         let holds = state.row.status == Status::Processing
             && state.holding.is_some_and(|held| held.claim == worker.claim);
-        let settling = Settling { decision, was: worker.was, verdict: &answer.verdict, request_hash: answer.request_hash };
+        let settling = Settling {
+            decision,
+            was: worker.was,
+            verdict: &answer.verdict,
+            request_hash: answer.request_hash,
+        };
         self.write(state, Some(decision.cause), |row| {
             if self.breaks(Break::StaleSettle) {
                 row.status = Status::Processing;

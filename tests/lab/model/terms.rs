@@ -126,8 +126,10 @@ pub struct Terms {
     pub failover: bool,
     /// Whether another version of the renderer may be deployed.
     pub deploys: bool,
-    /// Whether the network may deliver a request twice; only a key makes that harmless, so only at a
-    /// gateway that replays declines.
+    /// Whether it may answer 429, which executes nothing and is not kept under the key.
+    pub limits: bool,
+    /// Whether the network may deliver a request twice. Harmless only where the gateway remembers
+    /// under the key whatever it answered: it replays declines, and never says 429.
     pub duplicates: bool,
     /// Whether faults may end, after which the payment must come to an end too (L1).
     pub heals: bool,
@@ -160,6 +162,7 @@ impl Terms {
             unanswered_settles: false,
             failover: false,
             deploys: false,
+            limits: true,
             duplicates: false,
             heals: false,
             crashes: false,
