@@ -36,28 +36,45 @@ pub fn holds(invariant: Invariant, state: &State) -> bool {
 #[derive(Debug, Default)]
 pub struct Met(AtomicU16);
 
-type Seen = fn(&State) -> bool;
+/// One situation: where it can be met, and how it shows.
+struct Situation {
+    name: &'static str,
+    allowed: fn(&Terms) -> bool,
+    seen: fn(&State) -> bool,
+}
 
-const SITUATIONS: [(&str, fn(&Terms) -> bool, Seen); 13] = [
-    ("completed", |_| true, |state| state.row.status == Status::Completed),
-    ("failed", |_| true, |state| state.row.status == Status::Failed),
-    ("parked", |_| true, |state| state.row.status == Status::Parked),
-    ("unknown and charged", |_| true, |state| state.row.status == Status::Unknown && state.ghost.charges > 0),
-    ("a new key", |_| true, |state| state.row.epoch > 0),
-    ("two requests under way", |_| true, |state| state.travelling.len() > 1),
-    ("a forgotten key", |_| true, |state| state.keys.iter().flatten().any(|kept| !kept.is_known(state.now))),
-    (
+const fn situation(name: &'static str, allowed: fn(&Terms) -> bool, seen: fn(&State) -> bool) -> Situation {
+    Situation { name, allowed, seen }
+}
+
+const SITUATIONS: [Situation; 13] = [
+    situation("completed", |_| true, |state| state.row.status == Status::Completed),
+    situation("failed", |_| true, |state| state.row.status == Status::Failed),
+    situation("parked", |_| true, |state| state.row.status == Status::Parked),
+    situation(
+        "unknown and charged",
+        |_| true,
+        |state| state.row.status == Status::Unknown && state.ghost.charges > 0,
+    ),
+    situation("a new key", |_| true, |state| state.row.epoch > 0),
+    situation("two requests under way", |_| true, |state| state.travelling.len() > 1),
+    situation(
+        "a forgotten key",
+        |_| true,
+        |state| state.keys.iter().flatten().any(|kept| !kept.is_known(state.now)),
+    ),
+    situation(
         "a worker whose claim is not current",
         |_| true,
-        |state| {
+        |state: &State| {
             state.workers.iter().any(|worker| state.holding.is_none_or(|held| held.claim != worker.claim))
         },
     ),
-    ("cancelled", |terms| terms.cancels, |state| state.ghost.cancelled),
-    ("a wish", |terms| terms.cancels, |state| state.row.wish),
-    ("pending at the gateway", |terms| terms.pends, |state| state.row.pending_at_gateway),
-    ("quarantine", |terms| terms.failover, |state| state.quarantined),
-    ("an end after faults", |terms| terms.heals, |state| state.healed && state.is_at_end()),
+    situation("cancelled", |terms| terms.cancels, |state| state.ghost.cancelled),
+    situation("a wish", |terms| terms.cancels, |state| state.row.wish),
+    situation("pending at the gateway", |terms| terms.pends, |state| state.row.pending_at_gateway),
+    situation("quarantine", |terms| terms.failover, |state| state.quarantined),
+    situation("an end after faults", |terms| terms.heals, |state| state.healed && state.is_at_end()),
 ];
 
 impl Met {
@@ -66,7 +83,7 @@ impl Met {
         let new = SITUATIONS
             .iter()
             .enumerate()
-            .filter(|(at, situation)| before & 1 << at == 0 && situation.2(state));
+            .filter(|(at, situation)| before & 1 << at == 0 && (situation.seen)(state));
         let bits = new.fold(0, |bits, (at, _)| bits | 1 << at);
         if bits != 0 {
             self.0.fetch_or(bits, Ordering::Relaxed);
@@ -76,8 +93,8 @@ impl Met {
     /// Situations that `terms` allow and that were not met.
     pub fn missing(&self, terms: &Terms) -> Vec<&'static str> {
         let met = self.0.load(Ordering::Relaxed);
-        let missing = |(at, situation): (usize, &(&'static str, fn(&Terms) -> bool, Seen))| {
-            (met & 1 << at == 0 && situation.1(terms)).then_some(situation.0)
+        let missing = |(at, situation): (usize, &Situation)| {
+            (met & 1 << at == 0 && (situation.allowed)(terms)).then_some(situation.name)
         };
         SITUATIONS.iter().enumerate().filter_map(missing).collect()
     }

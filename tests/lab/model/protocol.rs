@@ -191,7 +191,7 @@ impl Protocol {
                     state.workers[at].view.unanswered = 1;
                     knows(not_sent(NotSent::NotStarted), By::Asking)
                 } else {
-                    match after_lookup(planned, found, now) {
+                    match after_lookup(planned, found) {
                         AfterLookup::Charge => Doing::AtGate,
                         AfterLookup::Settle(verdict) => knows(Word::of(&verdict), By::Asking),
                     }
