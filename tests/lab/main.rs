@@ -5,6 +5,7 @@
 
 mod compose;
 mod ids;
+mod model;
 mod one_charge;
 mod readme;
 mod registries;
