@@ -8,5 +8,6 @@ mod ids;
 mod one_charge;
 mod readme;
 mod registries;
+mod simulation;
 mod tidy;
 mod world;
