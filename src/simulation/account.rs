@@ -119,9 +119,12 @@ impl Gateway for Account {
 
     fn charge(&self, claimed: Claimed, request: FrozenRequest, gate: SendGate) -> BoxFuture<'_, Answered> {
         Box::pin(async move {
-            // To connect.
-            self.host.take(self.chance.between(Duration::from_micros(100), Duration::from_millis(10))).await;
             let faults = self.bank.faults.lock().unwrap().clone();
+            // To connect.
+            let longest = if self.chance.hits(faults.gateway_slow) { 2_500 } else { 10 };
+            self.host
+                .take(self.chance.between(Duration::from_micros(100), Duration::from_millis(longest)))
+                .await;
             if self.chance.hits(faults.gateway_unsent) {
                 let why = self.chance.pick(&[NotSent::Refused, NotSent::Dns, NotSent::Tls]);
                 self.bank.trace.met(Met::NotSent, Some(claimed.payment().id), why as u64);
@@ -130,7 +133,6 @@ impl Gateway for Account {
             let clock = HostClock(Arc::clone(&self.host));
             let began = clock.mono();
             if let Err(why) = gate.check(clock.wall(), began) {
-                self.bank.trace.met(Met::GateClosed, Some(claimed.payment().id), why as u64);
                 return claimed.not_started(why);
             }
             if self.chance.hits(faults.pauses.min(20)) {

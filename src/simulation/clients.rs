@@ -71,7 +71,7 @@ impl Clients {
         let id = PaymentId::new(due_at, intent(&SECRET, actor, &format!("key-{number}"))).unwrap();
         let minor = i64::try_from(1 + self.chance.below(1_000_000)).unwrap();
         let chance = &self.chance;
-        let execute_before = chance.hits(200).then(|| {
+        let execute_before = chance.hits(dials.deadlines).then(|| {
             due_at
                 + TimeDelta::from_std(chance.between(Duration::from_secs(1), Duration::from_secs(60)))
                     .unwrap()

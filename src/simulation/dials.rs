@@ -20,7 +20,7 @@ const fn secs(n: u64) -> Duration {
 
 /// Chance that repeats, with what the world needs of it.
 #[derive(Debug)]
-pub struct Chance(SeededDice);
+pub(super) struct Chance(SeededDice);
 
 impl Chance {
     pub(super) fn new(seed: u64) -> Self {
@@ -45,10 +45,6 @@ impl Chance {
 
     pub(super) fn pick<T: Copy>(&self, among: &[T]) -> T {
         among[self.below(among.len() as u64) as usize]
-    }
-
-    pub(super) fn number(&self) -> u64 {
-        self.0.draw()
     }
 }
 
@@ -151,6 +147,8 @@ pub struct Dials {
     pub spread: Duration,
     /// How long faults go on.
     pub troubled: Duration,
+    /// In a thousand payments, those with an `executeBefore`.
+    pub deadlines: u64,
     /// Refused in a thousand requests that the gateway executes.
     pub declines: u64,
     /// What the gateway is believed to be.
@@ -170,9 +168,9 @@ pub struct Truth {
 }
 
 /// The longest that a paused process stands still.
-pub const LONGEST_PAUSE: Duration = secs(30);
+pub(super) const LONGEST_PAUSE: Duration = secs(24);
 /// The longest that a request travels.
-pub const LONGEST_TRAVEL: Duration = secs(40);
+pub(super) const LONGEST_TRAVEL: Duration = secs(24);
 
 impl Dials {
     /// The world of `seed`, with `payments` payments.
@@ -183,7 +181,7 @@ impl Dials {
         let faults = Faults::drawn(&chance);
         let replays_declines = chance.hits(500);
         // Above an hour, declines may close open sends (rule R4); below, keys are forgotten in time.
-        let key_ttl = if chance.hits(500) { secs(5_400) } else { secs(240) };
+        let key_ttl = if chance.hits(400) { secs(5_400) } else { secs(120) };
         let lookup = chance.hits(700);
         let settings = config::Worker {
             lease: secs(12),
@@ -202,8 +200,10 @@ impl Dials {
             relays: 1 + chance.below(3) as usize,
             keepers: 1 + chance.below(2) as usize,
             partitions: chance.pick(&[1, 2, 3]),
-            spread: secs(60 + chance.below(180)),
-            troubled: secs(300),
+            spread: secs(20 + chance.below(80)),
+            troubled: if chance.hits(250) { secs(240) } else { secs(120) },
+            // A deadline on a request that was lost is a question until the key's life is over.
+            deadlines: if key_ttl > secs(3_600) && seed % 2 == 1 { 0 } else { 200 },
             declines: if chance.hits(600) { 20 + chance.below(300) } else { 0 },
             profile: profile(replays_declines, key_ttl, lookup, &faults, &chance),
             truth: Truth { replays_declines, key_ttl },
@@ -224,7 +224,7 @@ impl Dials {
                 (self.profile.key_ttl, self.truth.key_ttl) = (secs(5_400), secs(5_400));
             }
             Broken::AgelessKey => {
-                (self.profile.key_ttl, self.truth.key_ttl) = (secs(90 * 86_400), secs(30));
+                (self.profile.key_ttl, self.truth.key_ttl) = (secs(90 * 86_400), secs(20));
             }
             Broken::Nothing
             | Broken::LeaseToPending
@@ -265,14 +265,14 @@ fn profile(
         account: "sandbox-1".into(),
         renderer: 1,
         key_ttl,
-        key_margin: secs(100),
+        key_margin: secs(60),
         replays_declines,
         replays_5xx: false,
         compares_body: true,
         lookup,
         not_found_horizon: secs(20),
         voids_by_key: false,
-        async_final_within: (faults.pending > 0 && chance.hits(700)).then_some(secs(120)),
+        async_final_within: (faults.pending > 0 && chance.hits(700)).then_some(secs(60)),
         connect_timeout: secs(2),
         total_timeout: secs(7),
         max_in_flight: chance.pick(&[2, 8, 32]),

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// One request as the gateway saw it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LedgerLine {
+pub(super) struct LedgerLine {
     /// The idempotency key.
     pub key: String,
     /// For whom.
@@ -294,7 +294,6 @@ impl Bank {
         let life = TimeDelta::from_std(self.truth.key_ttl).unwrap();
         if books.keys.get(&line.key).is_some_and(|known| now - known.first_at >= life) {
             books.keys.remove(&line.key);
-            self.trace.met(Met::KeyForgotten, Some(line.payment), 0);
         }
     }
 

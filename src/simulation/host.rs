@@ -11,12 +11,14 @@
 use super::dials::{Broken, Chance, Faults};
 use super::trace::{Met, Trace};
 use crate::bucket::{BadNotice, Position, Read};
-use crate::domain::decision::Decision;
+use crate::domain::decision::{Decision, EpochChange};
 use crate::domain::ids::{ClaimId, PaymentId};
 use crate::domain::invariants::Invariant;
 use crate::domain::lease::Mono;
 use crate::domain::notice::Notice;
+use crate::domain::reason::Reason;
 use crate::domain::state::Status;
+use crate::domain::verdict::{NotSent, Verdict};
 use crate::keeper::Upkeep;
 use crate::platform::clock::Clock;
 use crate::relay::Shards;
@@ -158,6 +160,44 @@ impl Line {
         }
     }
 
+    fn tell_written(&self, id: PaymentId, verdict: &Verdict, decision: &Decision) {
+        let met = |what| self.trace.met(what, Some(id), decision.to as u64);
+        met(Met::Settled);
+        match decision.to {
+            Status::Completed => met(Met::Completed),
+            Status::Failed => met(Met::Failed),
+            Status::Parked => met(Met::Parked),
+            Status::Pending => met(Met::Retried),
+            Status::Unknown => met(Met::StaysUnknown),
+            Status::Cancelled | Status::Processing | Status::Refunded => {}
+        }
+        if decision.epoch == EpochChange::Next {
+            met(Met::EpochGrew);
+        }
+        if decision.reason == Some(Reason::KeyExpiredUndecided) {
+            met(Met::KeyExpired);
+        }
+        let Verdict::NotSent { why, .. } = verdict else { return };
+        match why {
+            NotSent::LeaseTooShort => met(Met::GateClosed),
+            NotSent::HostClockEarly => met(Met::TooEarly),
+            NotSent::DeadlinePassed => met(Met::TooLate),
+            NotSent::KeyExpired => met(Met::KeyTooOld),
+            NotSent::OnlyAsked => met(Met::OnlyAsked),
+            NotSent::Dns
+            | NotSent::Refused
+            | NotSent::Tls
+            | NotSent::NotAuthorised
+            | NotSent::RateLimited
+            | NotSent::Rejected
+            | NotSent::BreakerOpen
+            | NotSent::Paced
+            | NotSent::Killed
+            | NotSent::CancelWished
+            | NotSent::NotStarted => {}
+        }
+    }
+
     fn tell_answers(&self, notices: &[Notice], answers: &[ClaimAnswer]) {
         for (notice, answer) in notices.iter().zip(answers) {
             let id = Some(notice.payment);
@@ -225,18 +265,16 @@ impl Schedule for Line {
     async fn settle(&self, batch: Vec<(Answered, Decision)>) -> Result<Vec<Settled>, SettleFailed> {
         let told: Vec<_> = batch
             .iter()
-            .map(|(answered, decision)| (answered.claimed().payment().id, decision.to, decision.epoch))
+            .map(|(answered, decision)| {
+                let verdict = answered.answer().verdict.clone();
+                (answered.claimed().payment().id, verdict, decision.clone())
+            })
             .collect();
         let settled = self.call(self.memory.settle(batch)).await?;
-        for ((id, to, epoch), proof) in told.into_iter().zip(&settled) {
+        for ((id, verdict, decision), proof) in told.iter().zip(&settled) {
             match proof.result() {
-                SettledAs::Written(_) => {
-                    self.trace.met(Met::Settled, Some(id), to as u64);
-                    if epoch == crate::domain::decision::EpochChange::Next {
-                        self.trace.met(Met::EpochGrew, Some(id), 0);
-                    }
-                }
-                SettledAs::Fenced => self.trace.met(Met::FencedSettle, Some(id), to as u64),
+                SettledAs::Written(_) => self.tell_written(*id, verdict, decision),
+                SettledAs::Fenced => self.trace.met(Met::FencedSettle, Some(*id), decision.to as u64),
             }
         }
         Ok(settled)

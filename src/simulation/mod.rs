@@ -28,9 +28,11 @@ mod kafka;
 mod member;
 mod nodes;
 mod run;
+mod sweep;
 mod trace;
 
 pub use checks::Violation;
 pub use dials::{Broken, Dials, Faults};
 pub use run::{Mode, Outcome, run};
+pub use sweep::{Failure, Seeds, Sweep, finds, story, sweep};
 pub use trace::{Met, Texts, Told};

@@ -3,15 +3,14 @@
 //! A process is a task; a crash drops it at whatever await it stands, with everything in it. One that
 //! ends by itself is started again a moment later, under another incarnation, as a supervisor would.
 
-use super::account::Account;
 use super::dials::{Chance, Dials, Faults, dice};
-use super::gateway::Bank;
 use super::host::{Host, HostClock, Line};
 use super::kafka::{Kafka, Producer};
 use super::member::{Membership, SESSION};
 use super::trace::{Met, Trace};
 use crate::domain::ids::WorkerName;
 use crate::domain::invariants::Invariant;
+use crate::gateway::Gateway;
 use crate::keeper::{self, Nudge, Reaper, Watch};
 use crate::platform::clock::{Clock, SharedClock};
 use crate::platform::shutdown::{Shutdown, Trigger};
@@ -28,6 +27,9 @@ const RESTART: Duration = Duration::from_millis(700);
 /// A relay silent for so long loses its shards.
 const SHARD_LEASE: Duration = Duration::from_secs(3);
 
+/// Opens an account at the world's gateway for the process of one machine.
+pub(super) type Opening = Box<dyn Fn(&Arc<Host>) -> Arc<dyn Gateway> + Send + Sync>;
+
 /// What all processes of a world share.
 pub(super) struct World {
     pub(super) dials: Arc<Dials>,
@@ -36,7 +38,8 @@ pub(super) struct World {
     pub(super) chance: Arc<Chance>,
     pub(super) faults: Arc<Mutex<Faults>>,
     pub(super) memory: Arc<Memory>,
-    pub(super) bank: Arc<Bank>,
+    /// The account of a process on this machine.
+    pub(super) account: Opening,
     pub(super) kafka: Arc<Kafka>,
     /// Longest time on the way to the database or the bus.
     pub(super) latency: Duration,
@@ -187,13 +190,6 @@ impl Process {
     fn worker(&self, incarnation: u64) -> Worker<Line> {
         let world = &self.world;
         let line = self.line();
-        let account = Account {
-            profile: world.dials.profile.clone(),
-            bank: Arc::clone(&world.bank),
-            host: Arc::clone(&self.host),
-            chance: Arc::clone(&world.chance),
-            broken: world.dials.broken,
-        };
         let membership = Membership {
             kafka: Arc::clone(&world.kafka),
             host: Arc::clone(&self.host),
@@ -208,7 +204,7 @@ impl Process {
             name: WorkerName(format!("w{}/{incarnation}", self.number)),
             store: Arc::new(line.clone()),
             schedule: Arc::new(line),
-            gateways: vec![Arc::new(account)],
+            gateways: vec![(world.account)(&self.host)],
             clock: self.clock(),
             dice: dice(world.dials.seed, self.number, incarnation),
             join: membership.joiner(),
@@ -256,9 +252,4 @@ impl Process {
         let watches = keeper::every(watch, second * 15, Nudge::default(), self.clock(), stop());
         futures_util::future::join(reaps, watches).await;
     }
-}
-
-/// So long by the clock of the world, whatever any process does.
-pub(super) async fn wait(world: &World, length: Duration) {
-    world.time.sleep(length).await;
 }

@@ -4,14 +4,15 @@
 //! holds then. In *liveness mode* faults stop at an instant; within a bounded time everything is final
 //! or parked. In both, requests that are still under way arrive before anything is judged.
 
+use super::account::Account;
 use super::agenda::{self, act};
 use super::checks::{Violation, check, check_end};
 use super::clients::Clients;
 use super::dials::{Chance, Dials, Faults, LONGEST_TRAVEL};
 use super::gateway::{Bank, BankParts, LedgerLine};
 use super::kafka::Kafka;
-use super::nodes::{Kind, Node, World};
-use super::trace::{Met, Texts, Trace};
+use super::nodes::{Kind, Node, Opening, World};
+use super::trace::{Met, Texts, Told, Trace};
 use crate::domain::state::Status;
 use crate::platform::clock::{Clock, SharedClock};
 use crate::relay::Terms;
@@ -59,7 +60,7 @@ pub struct Outcome {
     /// Promises broken.
     pub broken: Vec<Violation>,
     /// Events as text, of a run that keeps them.
-    pub told: Vec<super::trace::Told>,
+    pub told: Vec<Told>,
 }
 
 /// Runs one world to its end.
@@ -72,7 +73,8 @@ pub fn run(dials: Dials, mode: Mode, texts: Texts) -> Outcome {
 }
 
 async fn live(time: VirtualTime, trace: Trace, dials: Arc<Dials>, mode: Mode) -> Outcome {
-    let (world, told) = (world(&time, &trace, &dials), Arc::default());
+    let (world, bank) = world(&time, &trace, &dials);
+    let told = Arc::default();
     let mut nodes = nodes(&world);
     let agenda = agenda::drawn(&dials, &nodes, &world.chance);
     nodes.iter_mut().for_each(|node| node.start(&world));
@@ -111,16 +113,16 @@ async fn live(time: VirtualTime, trace: Trace, dials: Arc<Dials>, mode: Mode) ->
     }
     // What is still under way arrives, and what is open at the gateway is decided.
     time.sleep(LONGEST_TRAVEL + Duration::from_secs(150)).await;
-    judge(&world, mode, &told)
+    judge(&world, &bank, mode, &told)
 }
 
-fn world(time: &VirtualTime, trace: &Trace, dials: &Arc<Dials>) -> Arc<World> {
+fn world(time: &VirtualTime, trace: &Trace, dials: &Arc<Dials>) -> (Arc<World>, Arc<Bank>) {
     let clock: SharedClock = Arc::new(time.clone());
     let memory = Arc::new(Memory::new(clock));
     let chance = Arc::new(Chance::new(dials.seed));
     let faults = Arc::new(Mutex::new(dials.faults.clone()));
     memory.inject(database_faults(&chance, &faults, trace));
-    let bank = Bank::new(BankParts {
+    let bank = Arc::new(Bank::new(BankParts {
         truth: dials.truth,
         declines: dials.declines,
         lookup_lag: dials.lookup_lag,
@@ -130,16 +132,17 @@ fn world(time: &VirtualTime, trace: &Trace, dials: &Arc<Dials>) -> Arc<World> {
         faults: Arc::clone(&faults),
         trace: trace.clone(),
         memory: Arc::clone(&memory),
-    });
+    }));
     let kafka = Kafka::new(dials.partitions, time.clone(), trace.clone(), Arc::clone(&memory));
-    Arc::new(World {
+    let account = opening(dials, &bank, &chance);
+    let world = World {
         dials: Arc::clone(dials),
         time: time.clone(),
         trace: trace.clone(),
         chance,
         faults,
         memory,
-        bank: Arc::new(bank),
+        account,
         kafka: Arc::new(kafka),
         latency: Duration::from_millis(8),
         buffer: 64,
@@ -149,6 +152,20 @@ fn world(time: &VirtualTime, trace: &Trace, dials: &Arc<Dials>) -> Arc<World> {
             batch: 50,
             poll: Duration::from_millis(500),
         },
+    };
+    (Arc::new(world), bank)
+}
+
+fn opening(dials: &Arc<Dials>, bank: &Arc<Bank>, chance: &Arc<Chance>) -> Opening {
+    let (dials, bank, chance) = (Arc::clone(dials), Arc::clone(bank), Arc::clone(chance));
+    Box::new(move |host| {
+        Arc::new(Account {
+            profile: dials.profile.clone(),
+            bank: Arc::clone(&bank),
+            host: Arc::clone(host),
+            chance: Arc::clone(&chance),
+            broken: dials.broken,
+        })
     })
 }
 
@@ -218,11 +235,12 @@ async fn settle_down(world: &World) {
 
 fn judge(
     world: &World,
+    bank: &Bank,
     mode: Mode,
     told: &Arc<Mutex<BTreeMap<crate::domain::ids::PaymentId, super::clients::Told>>>,
 ) -> Outcome {
     let (trace, memory) = (&world.trace, &world.memory);
-    let ledger = world.bank.ledger();
+    let ledger = bank.ledger();
     let mut broken = trace.broken();
     broken.extend(check(memory, &ledger, &told.lock().unwrap(), &world.dials));
     if mode == Mode::Liveness {
@@ -232,7 +250,10 @@ fn judge(
     let count = |status: &Status| payments.iter().filter(|row| row.status == *status).count() as u64;
     let ended = Status::ALL.iter().map(count).collect();
     mix_in(trace, memory, &ledger);
-    let (hash, events, met, told) = trace.end();
+    let (hash, events, met, mut told) = trace.end();
+    if !told.is_empty() {
+        told.extend(stories(memory, &ledger, &broken));
+    }
     Outcome {
         seed: world.dials.seed,
         hash,
@@ -244,6 +265,25 @@ fn judge(
         broken,
         told,
     }
+}
+
+/// What is left of each payment that broke a promise.
+fn stories(memory: &Memory, ledger: &[LedgerLine], broken: &[Violation]) -> Vec<Told> {
+    let ids: std::collections::BTreeSet<_> = broken.iter().filter_map(|it| it.payment).collect();
+    let mut told = Vec::new();
+    for id in ids {
+        let mut tell = |text: String| told.push(Told { payment: Some(id), text });
+        for row in memory.history(id) {
+            tell(format!(
+                "history {:?} -{:?}-> {:?} by {} at {}",
+                row.from, row.event, row.to, row.by, row.at
+            ));
+        }
+        memory.attempts(id).iter().for_each(|attempt| tell(format!("attempt {attempt:?}")));
+        ledger.iter().filter(|line| line.payment == id).for_each(|line| tell(format!("ledger {line:?}")));
+        memory.payment(id).iter().for_each(|row| tell(format!("row {row:?}")));
+    }
+    told
 }
 
 /// Rows, histories and ledger too must be equal in equal runs.

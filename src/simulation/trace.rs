@@ -75,7 +75,17 @@ situations! {
     Charged = "charges";
     Collapsed = "requests that collapsed on their key";
     Zombie = "requests of claims that were over when they arrived";
-    GateClosed = "sends stopped at the last check";
+    GateClosed = "sends stopped because too little of the lease was left";
+    TooEarly = "sends stopped because the host's clock said early";
+    TooLate = "sends stopped by a deadline";
+    KeyTooOld = "sends stopped because the key was too old";
+    KeyExpired = "payments parked at the end of a key's life";
+    OnlyAsked = "claims that only asked";
+    Completed = "payments completed";
+    Failed = "payments failed";
+    Parked = "payments parked";
+    Retried = "payments that wait for another send";
+    StaysUnknown = "payments that wait for another question";
     NotSent = "requests proven unsent";
     RequestLost = "requests lost on their way";
     RequestLate = "requests that arrived after their caller had given up";
@@ -90,7 +100,6 @@ situations! {
     DeclinedNeedsCustomer = "declines that need the payer";
     DeclinedAmbiguous = "ambiguous declines";
     DeclinedUnmapped = "declines without a class";
-    KeyForgotten = "keys forgotten by the gateway";
     LookedUpCharge = "look-ups that found a charge";
     LookedUpDecline = "look-ups that found a decline";
     LookedUpPending = "look-ups that found an open question";
@@ -119,7 +128,7 @@ struct State {
 
 /// Everything that happened in one run; cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Trace {
+pub(super) struct Trace {
     time: VirtualTime,
     state: Arc<Mutex<State>>,
 }
@@ -184,10 +193,6 @@ impl Trace {
     pub(super) fn end(&self) -> (u64, u64, Vec<u64>, Vec<Told>) {
         let state = self.state();
         (state.hash, state.events, state.met.clone(), state.told.clone().unwrap_or_default())
-    }
-
-    pub(super) fn now_us(&self) -> u64 {
-        self.time.mono().0.as_micros() as u64
     }
 }
 
