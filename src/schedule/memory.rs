@@ -31,7 +31,7 @@ use index::Index;
 use outbox::Outbox;
 use rows::Row;
 use secrecy::SecretString;
-use shards::Held;
+use shards::{Held, Living};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -97,6 +97,8 @@ struct State {
     index: Index,
     outbox: Outbox,
     shards: BTreeMap<(i32, i32), Held>,
+    /// By partition count and name.
+    relays: BTreeMap<(i32, String), Living>,
     /// Rows that a batch cannot carry (SQLSTATE 22, 23), until they are parked.
     poisoned: BTreeSet<PaymentId>,
     lineage: Lineage,
@@ -120,6 +122,7 @@ impl Memory {
             index: Index::default(),
             outbox: Outbox::default(),
             shards: BTreeMap::new(),
+            relays: BTreeMap::new(),
             poisoned: BTreeSet::new(),
             lineage: Lineage::Released,
             bad_notices: 0,

@@ -25,7 +25,7 @@ use crate::relay::Shards;
 use crate::schedule::{
     Answered, Backlog, BadNoticeKept, ClaimAnswer, ClaimTerms, Claimed, Deferred, Memory, Reaped,
     RefusedBecause, Schedule, ScheduleError, SettleFailed, Settled, SettledAs, ShardLease, Staged,
-    StagedNotice,
+    StagedNotice, Standing,
 };
 use crate::worker::Store;
 use crate::worker::lab::VirtualTime;
@@ -139,7 +139,9 @@ impl Line {
         }
         let (terms, notices, claim_ids) = (terms.clone(), notices.to_vec(), claim_ids.to_vec());
         let (memory, trace, time) = (Arc::clone(&self.memory), self.trace.clone(), self.host.time.clone());
-        let after = self.chance.between(Duration::from_millis(10), Duration::from_secs(20));
+        // Before the record is presented again, mostly: later it finds its notice stale.
+        let longest = Duration::from_millis(self.chance.pick(&[400, 400, 20_000]));
+        let after = self.chance.between(Duration::from_millis(10), longest);
         tokio::spawn(async move {
             time.sleep(after).await;
             let answers = memory.claim(&terms, &notices, &claim_ids).await.unwrap_or_default();
@@ -182,7 +184,7 @@ impl Line {
             NotSent::LeaseTooShort => met(Met::GateClosed),
             NotSent::HostClockEarly => met(Met::TooEarly),
             NotSent::DeadlinePassed => met(Met::TooLate),
-            NotSent::KeyExpired => met(Met::KeyTooOld),
+            NotSent::KeyExpired => met(Met::KeyExpired),
             NotSent::OnlyAsked => met(Met::OnlyAsked),
             NotSent::Dns
             | NotSent::Refused
@@ -306,6 +308,24 @@ impl Schedule for Line {
 }
 
 impl Shards for Line {
+    async fn enlist_relay(
+        &self,
+        holder: &str,
+        partitions: i32,
+        length: Duration,
+    ) -> Result<Standing, ScheduleError> {
+        self.call(self.memory.enlist_relay(holder, partitions, length)).await
+    }
+
+    async fn retire_relay(
+        &self,
+        holder: &str,
+        partitions: i32,
+        held: &[ShardLease],
+    ) -> Result<(), ScheduleError> {
+        self.call(self.memory.retire_relay(holder, partitions, held)).await
+    }
+
     async fn acquire_shards(
         &self,
         holder: &str,

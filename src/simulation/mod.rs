@@ -19,6 +19,7 @@
 
 mod account;
 mod agenda;
+mod capacity;
 mod checks;
 mod clients;
 mod dials;
@@ -31,6 +32,7 @@ mod run;
 mod sweep;
 mod trace;
 
+pub use capacity::{Arrivals, Excess, Lateness, Question, Waiting, capacity};
 pub use checks::Violation;
 pub use dials::{Broken, Dials, Faults};
 pub use run::{Mode, Outcome, run};

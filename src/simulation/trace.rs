@@ -7,7 +7,6 @@
 use super::checks::Violation;
 use crate::domain::ids::PaymentId;
 use crate::domain::invariants::Invariant;
-use crate::platform::clock::Clock;
 use crate::worker::lab::VirtualTime;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -78,8 +77,7 @@ situations! {
     GateClosed = "sends stopped because too little of the lease was left";
     TooEarly = "sends stopped because the host's clock said early";
     TooLate = "sends stopped by a deadline";
-    KeyTooOld = "sends stopped because the key was too old";
-    KeyExpired = "payments parked at the end of a key's life";
+    KeyExpired = "claims that came to nothing because the key was too old";
     OnlyAsked = "claims that only asked";
     Completed = "payments completed";
     Failed = "payments failed";

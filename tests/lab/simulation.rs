@@ -3,7 +3,10 @@
 //!
 //! `SIMULATE_SEED=N cargo test --test lab simulation` runs one seed alone.
 
-use punctual::simulation::{Broken, Met, Seeds, finds, sweep};
+use punctual::simulation::{
+    Arrivals, Broken, Excess, Lateness, Met, Question, Seeds, capacity, finds, sweep,
+};
+use std::time::Duration;
 
 /// Payments of one world here.
 const EACH: usize = 40;
@@ -51,4 +54,71 @@ fn a_world_with_a_rule_left_out_is_found_out() {
         println!("{broken:?}: {found:?}");
         assert!(found.is_some(), "{broken:?} was not found in any of the worlds");
     }
+}
+
+fn question() -> Question {
+    Question {
+        payments: 2_000,
+        arrivals: Arrivals::Burst,
+        gateway_rate: None,
+        excess: Excess::Waits,
+        latency: [Duration::from_millis(100); 4],
+        workers: 2,
+        max_in_flight: 64,
+        lease: Duration::from_secs(30),
+        network: Duration::from_micros(100),
+        seed: 0,
+    }
+}
+
+fn answered(question: &Question) -> Lateness {
+    let answer = capacity(question, |_| {});
+    println!("{answer:?}");
+    assert_eq!((answer.charged, answer.left), (question.payments, 0));
+    assert!(answer.p50 <= answer.p99 && answer.p99 <= answer.max && answer.max <= answer.drained_after);
+    answer
+}
+
+/// Within so many per cent.
+fn is_about(found: Duration, expected: Duration, per_cent: u32) -> bool {
+    found.abs_diff(expected) * 100 <= expected * per_cent
+}
+
+#[test]
+fn a_crowd_drains_at_the_rate_that_the_gateway_takes() {
+    let answer = answered(&Question { gateway_rate: Some(200), ..question() });
+    let closed_form = Duration::from_secs(10);
+    assert!(is_about(answer.drained_after, closed_form, 4), "{:?}", answer.drained_after);
+    assert!(is_about(answer.p50, closed_form / 2, 4), "{:?}", answer.p50);
+}
+
+#[test]
+fn without_a_rate_a_crowd_drains_at_slots_by_latency() {
+    let few = answered(&Question { max_in_flight: 10, ..question() });
+    // 100 rounds of 20 calls; the last round's requests arrive before their answers' 100 ms.
+    assert!(is_about(few.drained_after, Duration::from_millis(9_900), 6), "{:?}", few.drained_after);
+    let many = answered(&Question { max_in_flight: 40, ..question() });
+    assert!(is_about(many.drained_after, Duration::from_millis(2_400), 12), "{:?}", many.drained_after);
+}
+
+#[test]
+fn what_comes_slower_than_the_gateway_takes_is_hardly_late() {
+    let calm =
+        answered(&Question { arrivals: Arrivals::PerSecond(100), gateway_rate: Some(200), ..question() });
+    assert!(calm.p99 <= Duration::from_millis(50), "{:?}", calm.p99);
+    assert!(calm.most_waiting <= 60, "{}", calm.most_waiting);
+}
+
+#[test]
+fn a_capacity_question_has_one_answer() {
+    let question = Question {
+        payments: 300,
+        latency: [20, 60, 400, 900].map(Duration::from_millis),
+        network: Duration::from_millis(5),
+        max_in_flight: 8,
+        seed: 3,
+        ..question()
+    };
+    assert_eq!(answered(&question), answered(&question));
+    assert_ne!(answered(&question), answered(&Question { seed: 4, ..question.clone() }));
 }

@@ -254,7 +254,7 @@ impl Row {
     /// Breaks the rules on purpose: the row is called clean although its sends are open.
     pub(super) fn force(&mut self, status: Status, now: DateTime<Utc>) {
         let payment = &mut self.payment;
-        (payment.status, payment.unanswered, payment.asks) = (status, 0, 0);
+        (payment.status, payment.unanswered, payment.asks, payment.sends) = (status, 0, 0, 0);
         payment.last_moved_at = now;
     }
 }

@@ -3,7 +3,7 @@
 //! A shard that no relay ever took in the run can be marked by anybody: the tests of single steps
 //! lease none.
 
-use super::super::port::{ScheduleError, ShardLease};
+use super::super::port::{ScheduleError, ShardLease, Standing};
 use super::{Memory, State, Verb};
 use chrono::{DateTime, Utc};
 use std::time::Duration;
@@ -12,6 +12,13 @@ use std::time::Duration;
 pub(super) struct Held {
     holder: String,
     epoch: i64,
+    until: DateTime<Utc>,
+}
+
+/// A relay that said that it lives.
+#[derive(Debug)]
+pub(super) struct Living {
+    since: DateTime<Utc>,
     until: DateTime<Utc>,
 }
 
@@ -25,6 +32,47 @@ impl State {
 }
 
 impl Memory {
+    /// As `Postgres::enlist_relay`.
+    ///
+    /// # Errors
+    /// The fault of the moment.
+    pub async fn enlist_relay(
+        &self,
+        holder: &str,
+        partitions: i32,
+        length: Duration,
+    ) -> Result<Standing, ScheduleError> {
+        self.transact(Verb::Shards, |state, now| {
+            state.relays.retain(|_, living| living.until >= now);
+            let name = (partitions, holder.to_owned());
+            let ours = state.relays.entry(name.clone()).or_insert(Living { since: now, until: now });
+            ours.until = now + length;
+            let place = (ours.since, holder.to_owned());
+            let others = state.relays.iter().filter(|((of, other), _)| *of == partitions && other != holder);
+            let others: Vec<_> = others.map(|((_, name), living)| (living.since, name.clone())).collect();
+            Standing { others: others.len(), older: others.iter().filter(|other| **other < place).count() }
+        })
+        .await
+    }
+
+    /// As `Postgres::retire_relay`.
+    ///
+    /// # Errors
+    /// The fault of the moment.
+    pub async fn retire_relay(
+        &self,
+        holder: &str,
+        partitions: i32,
+        held: &[ShardLease],
+    ) -> Result<(), ScheduleError> {
+        self.transact(Verb::Shards, |state, _| {
+            state.relays.remove(&(partitions, holder.to_owned()));
+            let ours: Vec<_> = held.iter().filter(|lease| state.is_held_by(lease)).cloned().collect();
+            state.until(&ours, DateTime::<Utc>::MIN_UTC);
+        })
+        .await
+    }
+
     /// As `Postgres::acquire_shards`.
     ///
     /// # Errors
