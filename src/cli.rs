@@ -5,6 +5,9 @@
 //! ([`crate::platform::exit`]). Answers go to standard output, everything said about them to
 //! standard error.
 
+#[cfg(feature = "simulation")]
+mod simulate;
+
 use crate::intake::{Scope, actor_name};
 use crate::platform::config::{self, Config, Inputs, Loaded, Problems};
 use crate::platform::exit::Exit;
@@ -55,6 +58,9 @@ enum Command {
     /// API keys.
     #[command(subcommand)]
     Keys(Keys),
+    /// Ask how late a crowd gets, or check every promise in worlds full of faults; on virtual time.
+    #[cfg(feature = "simulation")]
+    Simulate(simulate::Args),
     /// Ask a process for its health; exit code 0 if it says that it is well.
     Health {
         /// For example http://127.0.0.1:8080/readyz
@@ -200,11 +206,18 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let usually = match cli.command {
         Command::Dev(_) => telemetry::Usually::Warnings,
+        #[cfg(feature = "simulation")]
+        Command::Simulate(_) => telemetry::Usually::Warnings,
         _ => telemetry::Usually::Info,
     };
     if let Err(error) = telemetry::start(usually) {
         eprintln!("punctual: {error}");
         return Exit::Usage.into();
+    }
+    // It has a runtime and a time of its own.
+    #[cfg(feature = "simulation")]
+    if let Command::Simulate(args) = &cli.command {
+        return ended(simulate::simulate(args));
     }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -217,7 +230,11 @@ pub fn main() -> ExitCode {
     if let Command::Dev(args) = cli.command {
         return runtime.block_on(dev::run(args, cli.settings));
     }
-    match runtime.block_on(run(cli)) {
+    ended(runtime.block_on(run(cli)))
+}
+
+fn ended(result: Result<(), Ended>) -> ExitCode {
+    match result {
         Ok(()) => Exit::Done.into(),
         Err(Ended { exit, message }) => {
             for line in message.lines() {
@@ -249,8 +266,10 @@ async fn run(cli: Cli) -> Result<(), Ended> {
         Command::Config(ConfigCommand::Show { output: Output::Json }) => {
             print(&format!("{:#}\n", config::shown_as_json(&loaded)))
         }
-        // `main` has taken this one.
+        // `main` has taken these.
         Command::Dev(_) => Ok(()),
+        #[cfg(feature = "simulation")]
+        Command::Simulate(_) => Ok(()),
     }
 }
 

@@ -195,6 +195,9 @@ pub mod keeper;
 pub mod publisher;
 
 pub mod sandbox;
+#[cfg(any(test, feature = "simulation"))]
+#[allow(missing_docs, clippy::unwrap_used, clippy::float_arithmetic)]
+pub mod simulation;
 pub mod dev;
 pub mod platform;
 pub mod roles;

@@ -23,6 +23,8 @@ pub mod probe;
 pub mod topics;
 
 pub use connect::BadSettings;
+#[cfg(any(test, feature = "simulation"))]
+pub use consumer::{Feed, Order};
 pub use consumer::{Health, Left, Ring, RingEvent, Taken};
 pub use lag::PartitionLag;
 pub use names::Names;

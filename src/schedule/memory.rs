@@ -3,30 +3,35 @@
 //! **Promises.** Answers as Postgres would (one contract suite runs on both), checks what the
 //! database checks (legal moves, `PENDING ⇒ unanswered = 0`, fences that grow, contiguous history
 //! with its hash chain) and panics where a CHECK would refuse. **Relies on** the clock it is given
-//! as the *database's*. Present only in tests and under the feature `faults`, since it makes proofs
-//! that no database stands behind; a panic in here is a failed test.
+//! as the *database's*. Present only in tests and under the feature `simulation`, which the production
+//! image is built without, since it makes proofs that no database stands behind; a panic in here is a
+//! failed run.
 //!
 //! A fault is either *error before* (nothing happened) or *performed, then lost* (COMMIT happened,
 //! its answer did not arrive); the caller sees [`ScheduleError`] in both cases and has to tell.
 
+mod index;
+mod outbox;
 mod rows;
+mod shards;
+mod verbs;
 
 pub use rows::AttemptRow;
 
-use super::port::{
-    ClaimTerms, Reaped, Schedule, ScheduleError, SettleFailed, ShardLease, Staged, StagedNotice,
-};
-use super::proof::{Answered, BadNoticeKept, ClaimAnswer, Claimed, Deferred, Refused, Settled};
-use crate::domain::decision::Decision;
-use crate::domain::guard::{self, CancelGuard, ClaimGuard, Lineage};
+use super::port::ScheduleError;
+use super::proof::BadNoticeKept;
+use crate::domain::guard::{self, CancelGuard, Lineage};
 use crate::domain::history::HistoryRow;
-use crate::domain::ids::{ClaimId, PaymentId};
+use crate::domain::ids::PaymentId;
 use crate::domain::notice::Notice;
 use crate::domain::payment::Payment;
 use crate::platform::clock::SharedClock;
 use chrono::{DateTime, Utc};
-use rows::{Outcome, Row};
+use index::Index;
+use outbox::Outbox;
+use rows::Row;
 use secrecy::SecretString;
+use shards::{Held, Living};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -50,6 +55,8 @@ pub enum Verb {
     Defer,
     /// `Schedule::reap`.
     Reap,
+    /// Any verb of the relay's shard leases.
+    Shards,
 }
 
 /// What goes wrong with one call of a verb.
@@ -87,18 +94,15 @@ impl std::fmt::Debug for Memory {
 #[derive(Debug)]
 struct State {
     rows: BTreeMap<PaymentId, Row>,
-    outbox: Vec<Outgoing>,
+    index: Index,
+    outbox: Outbox,
+    shards: BTreeMap<(i32, i32), Held>,
+    /// By partition count and name.
+    relays: BTreeMap<(i32, String), Living>,
     /// Rows that a batch cannot carry (SQLSTATE 22, 23), until they are parked.
     poisoned: BTreeSet<PaymentId>,
     lineage: Lineage,
     bad_notices: usize,
-}
-
-#[derive(Debug)]
-struct Outgoing {
-    notice: Notice,
-    written_at: DateTime<Utc>,
-    marked: bool,
 }
 
 fn unavailable() -> ScheduleError {
@@ -115,7 +119,10 @@ impl Memory {
     pub fn new(clock: SharedClock) -> Self {
         let state = State {
             rows: BTreeMap::new(),
-            outbox: Vec::new(),
+            index: Index::default(),
+            outbox: Outbox::default(),
+            shards: BTreeMap::new(),
+            relays: BTreeMap::new(),
             poisoned: BTreeSet::new(),
             lineage: Lineage::Released,
             bad_notices: 0,
@@ -141,23 +148,34 @@ impl Memory {
     /// # Panics
     /// If it is not a fresh PENDING payment, or its id is taken.
     pub fn add(&self, payment: Payment, payee: SecretString) {
+        assert!(self.create(payment, payee), "this payment exists");
+    }
+
+    /// Adds a payment as intake would; `false` if its id is taken, and then nothing happens: the same
+    /// actor and key named it before (rule R18).
+    ///
+    /// # Panics
+    /// If it is not a fresh PENDING payment.
+    pub fn create(&self, payment: Payment, payee: SecretString) -> bool {
         let now = self.clock.wall();
         let mut state = self.state();
-        let id = payment.id;
+        if state.rows.contains_key(&payment.id) {
+            return false;
+        }
         let row = Row::created(payment, payee, now);
-        state.notify(&row.payment, now);
-        assert!(state.rows.insert(id, row).is_none(), "{id} exists");
+        state.outbox.write(&row.payment, now);
+        state.index.put(&row.payment);
+        state.rows.insert(row.payment.id, row);
+        true
     }
 
     /// Cancels as the API would.
     pub fn cancel(&self, id: PaymentId) -> Option<CancelGuard> {
         let now = self.clock.wall();
         let mut state = self.state();
-        let lineage = state.lineage;
-        let row = state.rows.get_mut(&id)?;
-        let answer = guard::cancel(&row.payment, lineage);
+        let answer = guard::cancel(&state.rows.get(&id)?.payment, state.lineage);
         if answer == CancelGuard::Win {
-            row.cancel(now);
+            state.change(id, |row| row.cancel(now));
         }
         Some(answer)
     }
@@ -200,7 +218,13 @@ impl Memory {
 
     /// Every notice ever written, oldest first, published or not.
     pub fn notices(&self) -> Vec<Notice> {
-        self.state().outbox.iter().map(|outgoing| outgoing.notice.clone()).collect()
+        self.state().outbox.notices()
+    }
+
+    /// Histories whose chain does not verify, or does not end in the row's state.
+    pub fn history_faults(&self) -> Vec<(PaymentId, String)> {
+        let state = self.state();
+        state.rows.iter().filter_map(|(id, row)| Some((*id, row.history_fault()?))).collect()
     }
 
     /// Verifies every history chain and that it ends in the row's state.
@@ -208,12 +232,23 @@ impl Memory {
     /// # Panics
     /// If one does not.
     pub fn verify_histories(&self) {
-        self.state().rows.values().for_each(Row::verify);
+        let faults = self.history_faults();
+        assert!(faults.is_empty(), "{faults:?}");
     }
 
     /// Edits a row behind the rules' back, to build a test's starting point.
     pub fn edit(&self, id: PaymentId, edit: impl FnOnce(&mut Payment)) {
-        edit(&mut self.state().rows.get_mut(&id).unwrap().payment);
+        self.state().change(id, |row| edit(&mut row.payment));
+    }
+
+    /// Breaks the rules on purpose: the row is called clean although its sends are open.
+    pub fn forget_open_sends(&self, id: PaymentId, status: crate::domain::state::Status) {
+        let now = self.clock.wall();
+        let mut state = self.state();
+        state.change(id, |row| row.force(status, now));
+        if status.is_claimable() {
+            state.notify(id, now);
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -240,182 +275,12 @@ impl Memory {
 }
 
 impl State {
-    /// Writes the due notice of a payment that may be claimed again.
-    fn notify(&mut self, payment: &Payment, now: DateTime<Utc>) {
-        let notice = Notice {
-            payment: payment.id,
-            gateway: payment.gateway.clone(),
-            lane: payment.lane,
-            due_at: payment.due_at,
-            not_before: payment.next_attempt_at,
-            attempt: payment.attempt,
-        };
-        self.outbox.push(Outgoing { notice, written_at: now, marked: false });
-    }
-
-    fn claim_one(
-        &mut self,
-        terms: &ClaimTerms,
-        notice: &Notice,
-        claim_id: ClaimId,
-        now: DateTime<Utc>,
-    ) -> ClaimAnswer {
-        if self.poisoned.remove(&notice.payment)
-            && let Some(row) = self.rows.get_mut(&notice.payment)
-            && row.payment.status.is_claimable()
-        {
-            row.park_poisoned(now);
-        }
-        let row = self.rows.get_mut(&notice.payment);
-        let payment = row.as_ref().map(|row| &row.payment);
-        match (guard::claim(payment, notice, &terms.gateway, now, self.lineage), row) {
-            (ClaimGuard::Win, Some(row)) => ClaimAnswer::Claimed(Box::new(row.claim(terms, claim_id, now))),
-            (ClaimGuard::Win, None) => unreachable!("a row that does not exist is never won"),
-            (ClaimGuard::Early { until, why }, _) => ClaimAnswer::Early { until, why },
-            (ClaimGuard::Refused(why), _) => ClaimAnswer::Refused(Refused::new(why)),
-        }
-    }
-
-    fn settle_one(&mut self, answered: &Answered, decision: &Decision, now: DateTime<Utc>) -> Settled {
-        let id = answered.claimed().payment().id;
+    /// The only way to a row that may move: its places in the index follow it.
+    fn change<T>(&mut self, id: PaymentId, work: impl FnOnce(&mut Row) -> T) -> T {
         let row = self.rows.get_mut(&id).unwrap();
-        let (result, outcome) = row.settle(answered, decision, now);
-        let payment = row.payment.clone();
-        match outcome {
-            Outcome::Again => self.notify(&payment, now),
-            Outcome::Rests => {}
-        }
-        Settled::new(result)
-    }
-}
-
-impl Schedule for Memory {
-    async fn stage(&self, shard: &ShardLease, lead: Duration, limit: u32) -> Result<Staged, ScheduleError> {
-        let limit = usize::try_from(limit).unwrap();
-        let _one_shard_here = shard;
-        self.transact(Verb::Stage, |state, now| {
-            let horizon = now + lead;
-            let mut open: Vec<(usize, &Outgoing)> =
-                state.outbox.iter().enumerate().filter(|(_, o)| !o.marked).collect();
-            open.sort_by_key(|(number, o)| (o.notice.not_before, *number));
-            let next_due = open.iter().map(|(_, o)| o.notice.not_before).find(|at| *at > horizon);
-            let due = open.into_iter().filter(|(_, o)| o.notice.not_before <= horizon).take(limit);
-            let notices = due
-                .map(|(number, o)| StagedNotice {
-                    notice_id: i64::try_from(number).unwrap(),
-                    written_at: o.written_at,
-                    shard: 0,
-                    notice: o.notice.clone(),
-                    traceparent: None,
-                    mac: String::new(),
-                })
-                .collect();
-            Staged { notices, database_now: now, next_due }
-        })
-        .await
-    }
-
-    async fn mark(&self, shard: &ShardLease, published: &[StagedNotice]) -> Result<bool, ScheduleError> {
-        let _one_shard_here = shard;
-        self.transact(Verb::Mark, |state, _| {
-            for staged in published {
-                state.outbox[usize::try_from(staged.notice_id).unwrap()].marked = true;
-            }
-            true
-        })
-        .await
-    }
-
-    async fn claim(
-        &self,
-        terms: &ClaimTerms,
-        notices: &[Notice],
-        claim_ids: &[ClaimId],
-    ) -> Result<Vec<ClaimAnswer>, ScheduleError> {
-        assert_eq!(notices.len(), claim_ids.len(), "one fresh id a notice");
-        self.transact(Verb::Claim, |state, now| {
-            let pairs = notices.iter().zip(claim_ids);
-            pairs.map(|(notice, claim_id)| state.claim_one(terms, notice, *claim_id, now)).collect()
-        })
-        .await
-    }
-
-    async fn claim_late(
-        &self,
-        terms: &ClaimTerms,
-        late_by: Duration,
-        claim_ids: &[ClaimId],
-    ) -> Result<Vec<Claimed>, ScheduleError> {
-        self.transact(Verb::ClaimLate, |state, now| {
-            let State { rows, poisoned, lineage, .. } = state;
-            let mut late: Vec<&mut Row> = rows
-                .values_mut()
-                .filter(|row| guard::claim_late(&row.payment, &terms.gateway, late_by, now, *lineage))
-                .filter(|row| !poisoned.contains(&row.payment.id))
-                .collect();
-            late.sort_by_key(|row| (row.payment.next_attempt_at, row.payment.id));
-            late.into_iter().zip(claim_ids).map(|(row, id)| row.claim(terms, *id, now)).collect()
-        })
-        .await
-    }
-
-    async fn recover(
-        &self,
-        terms: &ClaimTerms,
-        claimed: &[(PaymentId, ClaimId)],
-    ) -> Result<Vec<Claimed>, ScheduleError> {
-        self.transact(Verb::Recover, |state, _| {
-            let ours = claimed.iter().filter_map(|(id, claim_id)| {
-                let row = state.rows.get(id)?;
-                row.is_held_by(*claim_id).then(|| row.claimed(terms.asked_at))
-            });
-            ours.collect()
-        })
-        .await
-    }
-
-    async fn settle(&self, batch: Vec<(Answered, Decision)>) -> Result<Vec<Settled>, SettleFailed> {
-        let written = self
-            .transact(Verb::Settle, |state, now| {
-                batch.iter().map(|(answered, decision)| state.settle_one(answered, decision, now)).collect()
-            })
-            .await;
-        written.map_err(|error| SettleFailed { batch, error })
-    }
-
-    async fn defer(&self, notices: &[Notice]) -> Result<Vec<Option<Deferred>>, ScheduleError> {
-        self.transact(Verb::Defer, |state, now| {
-            let owned = |notice: &Notice| {
-                guard::defer(state.rows.get(&notice.payment).map(|row| &row.payment), notice, now)
-            };
-            notices.iter().map(|notice| owned(notice).then(Deferred::new)).collect()
-        })
-        .await
-    }
-
-    async fn reap(&self, margin: Duration, limit: u32) -> Result<Reaped, ScheduleError> {
-        let limit = usize::try_from(limit).unwrap();
-        self.transact(Verb::Reap, |state, now| {
-            let mut reaped = Reaped::default();
-            let State { rows, lineage, .. } = state;
-            let mut again = Vec::new();
-            let expired =
-                rows.values_mut().filter(|row| guard::reap(&row.payment, row.holding(), margin, now));
-            for row in expired.take(limit) {
-                row.expire(now);
-                again.push(row.payment.clone());
-                reaped.expired += 1;
-            }
-            let passed = rows.values_mut().filter(|row| guard::fail_by_deadline(&row.payment, now, *lineage));
-            for row in passed.take(limit) {
-                row.fail_by_deadline(now);
-                reaped.deadline_failed += 1;
-            }
-            for payment in &again {
-                state.notify(payment, now);
-            }
-            reaped
-        })
-        .await
+        self.index.take(&row.payment);
+        let done = work(row);
+        self.index.put(&row.payment);
+        done
     }
 }

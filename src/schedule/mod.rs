@@ -26,7 +26,7 @@ mod length;
 mod lineage;
 mod list;
 mod mark;
-#[cfg(any(test, feature = "faults"))]
+#[cfg(any(test, feature = "simulation"))]
 #[allow(missing_docs, clippy::unwrap_used)]
 mod memory;
 mod migrate;
@@ -53,7 +53,7 @@ pub use connect::{Access, ConnectError, connect};
 pub use history::HistoryEntry;
 pub use keys::{ApiKeyEntry, NewApiKey};
 pub use list::{ListFilter, ListOrder, ListPage, LookUp, MOST_EXAMINED, Place, Span};
-#[cfg(any(test, feature = "faults"))]
+#[cfg(any(test, feature = "simulation"))]
 pub use memory::{AttemptRow, Fault, Memory, Verb};
 pub use migrate::{migrate, migration_plan};
 pub use port::*;

@@ -19,7 +19,7 @@ mod drain;
 mod gauges;
 pub mod hold;
 mod keep;
-#[cfg(any(test, feature = "faults"))]
+#[cfg(any(test, feature = "simulation"))]
 #[allow(missing_docs, clippy::unwrap_used)]
 pub mod lab;
 mod patience;

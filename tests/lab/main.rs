@@ -9,5 +9,6 @@ mod model;
 mod one_charge;
 mod readme;
 mod registries;
+mod simulation;
 mod tidy;
 mod world;

@@ -209,7 +209,7 @@ impl Shared {
         }
     }
 
-    fn assigned(&self, parts: &[Part]) {
+    pub(super) fn assigned(&self, parts: &[Part]) {
         let mut offsets = self.offsets.lock();
         for (channel, partition) in parts {
             offsets.assigned(*channel, *partition);
@@ -224,7 +224,7 @@ impl Shared {
         state.open.clear();
     }
 
-    fn revoked(&self) -> usize {
+    pub(super) fn revoked(&self) -> usize {
         let gone = {
             let mut state = self.state();
             state.leave_paused();

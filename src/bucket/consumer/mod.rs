@@ -24,6 +24,8 @@
 
 mod member;
 mod poll;
+#[cfg(any(test, feature = "simulation"))]
+mod simulated;
 
 use super::connect::{BadSettings, Logged, client};
 use super::lag::{self, PartitionLag};
@@ -41,6 +43,8 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 pub(super) use member::Shared;
+#[cfg(any(test, feature = "simulation"))]
+pub use simulated::{Feed, Order};
 
 /// A member that does not poll for so long is thought dead by its own client.
 const MAX_POLL_GAP: Duration = Duration::from_secs(120);

@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use futures_util::task::{ArcWake, waker};
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -62,6 +62,18 @@ impl VirtualTime {
         }
     }
 
+    /// Runs `work` to its end with all tasks that it spawns, on one thread and without any timer:
+    /// time moves on to the next sleeper exactly when no task can go on.
+    ///
+    /// # Panics
+    /// If all wait for something that no sleeper will bring: a deadlock.
+    pub fn block_on<F: Future>(&self, work: F) -> F::Output {
+        let time = self.clone();
+        let idle = move || assert!(time.wake_next(), "deadlock: nobody sleeps and nothing can go on");
+        let runtime = tokio::runtime::Builder::new_current_thread().on_thread_park(idle).build().unwrap();
+        runtime.block_on(work)
+    }
+
     /// Lets `work` run on a current-thread runtime with all tasks it spawned, moving time on
     /// whenever they all wait.
     pub async fn drive<F: Future>(&self, work: F) -> F::Output {
@@ -87,7 +99,9 @@ impl VirtualTime {
         true
     }
 
-    fn elapsed(&self) -> Duration {
+    /// Since it began.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
         self.0.lock().unwrap().elapsed
     }
 }
@@ -111,23 +125,44 @@ impl Clock for VirtualTime {
     }
 
     fn sleep(&self, length: Duration) -> BoxFuture<'static, ()> {
-        let state = Arc::clone(&self.0);
         let until = self.elapsed() + length;
-        let mut place = None;
-        Box::pin(std::future::poll_fn(move |context| {
-            let mut state = state.lock().unwrap();
-            if let Some(place) = place.take() {
-                state.sleepers.remove(&place);
-            }
-            if state.elapsed >= until {
-                return Poll::Ready(());
-            }
-            let number = state.sleeps;
+        Box::pin(Sleep { state: Arc::clone(&self.0), until, place: None })
+    }
+}
+
+/// Takes its place away with it when it is dropped: a sleeper that nobody waits for any more must not
+/// be the one that time moves on to.
+struct Sleep {
+    state: Arc<Mutex<State>>,
+    until: Duration,
+    place: Option<u64>,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        let mut state = this.state.lock().unwrap();
+        if state.elapsed >= this.until {
+            return Poll::Ready(());
+        }
+        // Asked again before its time, it keeps its place among sleepers of the same instant.
+        let number = *this.place.get_or_insert_with(|| {
             state.sleeps += 1;
-            state.sleepers.insert((until, number), context.waker().clone());
-            place = Some((until, number));
-            Poll::Pending
-        }))
+            state.sleeps
+        });
+        state.sleepers.insert((this.until, number), context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        // A poisoned lock is a failed run that is being unwound.
+        if let (Some(number), Ok(mut state)) = (self.place, self.state.lock()) {
+            state.sleepers.remove(&(self.until, number));
+        }
     }
 }
 
@@ -165,7 +200,8 @@ impl SeededDice {
         Self(AtomicU64::new(seed))
     }
 
-    fn draw(&self) -> u64 {
+    /// 64 random bits.
+    pub fn draw(&self) -> u64 {
         let mut z =
             self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed).wrapping_add(0x9e37_79b9_7f4a_7c15);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,0 +1,203 @@
+//! The port's verbs over the rows in memory: each one transaction under the fault of the moment.
+
+use super::super::port::{
+    ClaimTerms, Reaped, Schedule, ScheduleError, SettleFailed, ShardLease, Staged, StagedNotice,
+};
+use super::super::proof::{Answered, ClaimAnswer, Claimed, Deferred, Refused, Settled};
+use super::rows::{Outcome, Row};
+use super::{Memory, State, Verb};
+use crate::domain::decision::Decision;
+use crate::domain::guard::{self, ClaimGuard};
+use crate::domain::ids::{ClaimId, PaymentId};
+use crate::domain::notice::Notice;
+use crate::schedule::Backlog;
+use chrono::{DateTime, Utc};
+use std::time::Duration;
+
+impl State {
+    fn claim_one(
+        &mut self,
+        terms: &ClaimTerms,
+        notice: &Notice,
+        claim_id: ClaimId,
+        now: DateTime<Utc>,
+    ) -> ClaimAnswer {
+        let id = notice.payment;
+        if self.poisoned.remove(&id)
+            && self.rows.get(&id).is_some_and(|row| row.payment.status.is_claimable())
+        {
+            self.change(id, |row| row.park_poisoned(now));
+        }
+        let payment = self.rows.get(&id).map(|row| &row.payment);
+        match guard::claim(payment, notice, &terms.gateway, now, self.lineage) {
+            ClaimGuard::Win => {
+                ClaimAnswer::Claimed(Box::new(self.change(id, |row| row.claim(terms, claim_id, now))))
+            }
+            ClaimGuard::Early { until, why } => ClaimAnswer::Early { until, why },
+            ClaimGuard::Refused(why) => ClaimAnswer::Refused(Refused::new(why)),
+        }
+    }
+
+    fn settle_one(&mut self, answered: &Answered, decision: &Decision, now: DateTime<Utc>) -> Settled {
+        let id = answered.claimed().payment().id;
+        let (result, outcome) = self.change(id, |row| row.settle(answered, decision, now));
+        match outcome {
+            Outcome::Again => self.notify(id, now),
+            Outcome::Rests => {}
+        }
+        Settled::new(result)
+    }
+
+    /// Writes the due notice of a payment that may be claimed again.
+    pub(super) fn notify(&mut self, id: PaymentId, now: DateTime<Utc>) {
+        self.outbox.write(&self.rows[&id].payment, now);
+    }
+
+    fn claim_late(
+        &mut self,
+        terms: &ClaimTerms,
+        late_by: Duration,
+        claim_ids: &[ClaimId],
+        now: DateTime<Utc>,
+    ) -> Vec<Claimed> {
+        let wanted = |id: &PaymentId| {
+            let row = &self.rows[id].payment;
+            guard::claim_late(row, &terms.gateway, late_by, now, self.lineage) && !self.poisoned.contains(id)
+        };
+        let late = self.index.claimable(&terms.gateway, now).filter(wanted).take(claim_ids.len());
+        let late: Vec<PaymentId> = late.collect();
+        let pairs = late.into_iter().zip(claim_ids);
+        pairs.map(|(id, claim_id)| self.change(id, |row| row.claim(terms, *claim_id, now))).collect()
+    }
+
+    fn reap(&mut self, margin: Duration, limit: usize, now: DateTime<Utc>) -> Reaped {
+        let is_expired = |id: &PaymentId| {
+            let row = &self.rows[id];
+            guard::reap(&row.payment, row.holding(), margin, now)
+        };
+        let expired: Vec<_> = self.index.held().filter(is_expired).take(limit).collect();
+        for id in &expired {
+            self.change(*id, |row| row.expire(now));
+            self.notify(*id, now);
+        }
+        let passed = |id: &PaymentId| guard::fail_by_deadline(&self.rows[id].payment, now, self.lineage);
+        let passed: Vec<_> = self.index.past_deadline(now).filter(passed).take(limit).collect();
+        for id in &passed {
+            self.change(*id, |row| row.fail_by_deadline(now));
+        }
+        let count = |ids: &[PaymentId]| u32::try_from(ids.len()).unwrap();
+        Reaped { expired: count(&expired), deadline_failed: count(&passed) }
+    }
+}
+
+impl Memory {
+    /// As `Postgres::backlog`; in memory every day is made.
+    #[must_use]
+    pub fn backlog(&self) -> Backlog {
+        let now = self.clock.wall();
+        let state = self.state();
+        Backlog {
+            oldest_due: state.index.oldest_due(now),
+            unpublished_due: i64::try_from(state.outbox.open_until(now)).unwrap(),
+            days_ahead: 1,
+            oldest_open_day_age: 0,
+        }
+    }
+
+    /// How many claimable rows are due.
+    #[must_use]
+    pub fn due(&self) -> usize {
+        self.state().index.due(self.clock.wall())
+    }
+
+    /// Whether a notice has left its mark on its payment, so that its record may be complete: the
+    /// payment has moved on from it, or is so overdue that the late scan owns it (invariant K1).
+    #[must_use]
+    pub fn has_evidence(&self, notice: &Notice) -> bool {
+        let now = self.clock.wall();
+        let state = self.state();
+        let row = state.rows.get(&notice.payment).map(|row| &row.payment);
+        let moved_on = row.is_some_and(|row| row.attempt > notice.attempt || !row.status.is_claimable());
+        moved_on || guard::defer(row, notice, now)
+    }
+}
+
+impl Schedule for Memory {
+    async fn stage(&self, shard: &ShardLease, lead: Duration, limit: u32) -> Result<Staged, ScheduleError> {
+        let limit = usize::try_from(limit).unwrap();
+        self.transact(Verb::Stage, |state, now| state.outbox.stage(shard, lead, limit, now)).await
+    }
+
+    async fn mark(&self, shard: &ShardLease, published: &[StagedNotice]) -> Result<bool, ScheduleError> {
+        self.transact(Verb::Mark, |state, _| {
+            let ours = state.is_held_by(shard);
+            if ours {
+                state.outbox.mark(published);
+            }
+            ours
+        })
+        .await
+    }
+
+    async fn claim(
+        &self,
+        terms: &ClaimTerms,
+        notices: &[Notice],
+        claim_ids: &[ClaimId],
+    ) -> Result<Vec<ClaimAnswer>, ScheduleError> {
+        assert_eq!(notices.len(), claim_ids.len(), "one fresh id a notice");
+        self.transact(Verb::Claim, |state, now| {
+            let pairs = notices.iter().zip(claim_ids);
+            pairs.map(|(notice, claim_id)| state.claim_one(terms, notice, *claim_id, now)).collect()
+        })
+        .await
+    }
+
+    async fn claim_late(
+        &self,
+        terms: &ClaimTerms,
+        late_by: Duration,
+        claim_ids: &[ClaimId],
+    ) -> Result<Vec<Claimed>, ScheduleError> {
+        self.transact(Verb::ClaimLate, |state, now| state.claim_late(terms, late_by, claim_ids, now)).await
+    }
+
+    async fn recover(
+        &self,
+        terms: &ClaimTerms,
+        claimed: &[(PaymentId, ClaimId)],
+    ) -> Result<Vec<Claimed>, ScheduleError> {
+        self.transact(Verb::Recover, |state, _| {
+            let ours = claimed.iter().filter_map(|(id, claim_id)| {
+                let row: &Row = state.rows.get(id)?;
+                row.is_held_by(*claim_id).then(|| row.claimed(terms.asked_at))
+            });
+            ours.collect()
+        })
+        .await
+    }
+
+    async fn settle(&self, batch: Vec<(Answered, Decision)>) -> Result<Vec<Settled>, SettleFailed> {
+        let written = self
+            .transact(Verb::Settle, |state, now| {
+                batch.iter().map(|(answered, decision)| state.settle_one(answered, decision, now)).collect()
+            })
+            .await;
+        written.map_err(|error| SettleFailed { batch, error })
+    }
+
+    async fn defer(&self, notices: &[Notice]) -> Result<Vec<Option<Deferred>>, ScheduleError> {
+        self.transact(Verb::Defer, |state, now| {
+            let owned = |notice: &Notice| {
+                guard::defer(state.rows.get(&notice.payment).map(|row| &row.payment), notice, now)
+            };
+            notices.iter().map(|notice| owned(notice).then(Deferred::new)).collect()
+        })
+        .await
+    }
+
+    async fn reap(&self, margin: Duration, limit: u32) -> Result<Reaped, ScheduleError> {
+        let limit = usize::try_from(limit).unwrap();
+        self.transact(Verb::Reap, |state, now| state.reap(margin, limit, now)).await
+    }
+}

@@ -1,0 +1,302 @@
+//! What one seed's world is like: which faults it has, how strong, and what its gateway promises.
+//!
+//! Each fault is off in about half of the worlds, so that every pair of faults is met alone, together
+//! and not at all. All lengths are scaled down together, as a test's configuration would: leases of
+//! seconds, ladders of a minute, keys that live for minutes. What belongs together keeps its order: a
+//! call is shorter than its lease, and what may delay a request is shorter than the key's margin.
+
+use crate::domain::facts::Facts;
+use crate::domain::ids::GatewayName;
+use crate::domain::retry::Ladders;
+use crate::gateway::Profile;
+use crate::platform::config;
+use crate::platform::dice::Dice;
+use crate::worker::lab::SeededDice;
+use std::time::Duration;
+
+const fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+/// Chance that repeats, with what the world needs of it.
+#[derive(Debug)]
+pub(super) struct Chance(SeededDice);
+
+impl Chance {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(SeededDice::new(seed))
+    }
+
+    /// 0 ≤ n < `end`, which is not 0.
+    pub(super) fn below(&self, end: u64) -> u64 {
+        self.0.draw() % end
+    }
+
+    /// With `per_mille` of a thousand. 0 draws nothing, so that a fault that is off changes nothing.
+    pub(super) fn hits(&self, per_mille: u64) -> bool {
+        per_mille > 0 && self.below(1_000) < per_mille
+    }
+
+    /// In whole microseconds.
+    pub(super) fn between(&self, from: Duration, to: Duration) -> Duration {
+        let span = to.saturating_sub(from).as_micros() as u64;
+        from + Duration::from_micros(self.below(span + 1))
+    }
+
+    pub(super) fn pick<T: Copy>(&self, among: &[T]) -> T {
+        among[self.below(among.len() as u64) as usize]
+    }
+}
+
+/// How often what goes wrong, each in a thousand calls, or times in a thousand seconds.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Faults {
+    pub db_error: u64,
+    pub db_lost: u64,
+    pub db_never: u64,
+    pub db_slow: u64,
+    pub db_stray: u64,
+    pub gateway_unsent: u64,
+    pub request_lost: u64,
+    pub request_late: u64,
+    pub answer_lost: u64,
+    pub server_error: u64,
+    pub gateway_slow: u64,
+    pub pending: u64,
+    pub lookup_down: u64,
+    pub doubled: u64,
+    pub reordered: u64,
+    pub unacknowledged: u64,
+    pub rebalances: u64,
+    pub worker_crashes: u64,
+    pub relay_crashes: u64,
+    pub keeper_crashes: u64,
+    pub worker_stops: u64,
+    pub pauses: u64,
+    pub clock_steps: u64,
+    pub silences: u64,
+    pub erasures: u64,
+}
+
+impl Faults {
+    fn drawn(chance: &Chance) -> Self {
+        let drawn = |weak: u64, strong: u64| {
+            if chance.hits(500) { weak + chance.below(strong - weak + 1) } else { 0 }
+        };
+        Self {
+            db_error: drawn(5, 120),
+            db_lost: drawn(5, 120),
+            db_never: drawn(5, 60),
+            db_slow: drawn(5, 80),
+            db_stray: drawn(5, 60),
+            gateway_unsent: drawn(10, 150),
+            request_lost: drawn(10, 200),
+            request_late: drawn(10, 150),
+            answer_lost: drawn(10, 200),
+            server_error: drawn(10, 150),
+            gateway_slow: drawn(10, 200),
+            pending: drawn(10, 100),
+            lookup_down: drawn(20, 300),
+            doubled: drawn(20, 200),
+            reordered: drawn(50, 300),
+            unacknowledged: drawn(10, 150),
+            rebalances: drawn(3, 30),
+            worker_crashes: drawn(3, 40),
+            relay_crashes: drawn(3, 30),
+            keeper_crashes: drawn(2, 20),
+            worker_stops: drawn(2, 20),
+            pauses: drawn(3, 40),
+            clock_steps: drawn(2, 20),
+            silences: drawn(1, 8),
+            erasures: drawn(1, 6),
+        }
+    }
+}
+
+/// A promise of the product that is left out on purpose: a simulation that does not find it is blind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Broken {
+    /// Every rule holds.
+    Nothing,
+    /// The reaper makes an expired claim PENDING and clean (against section 3 of the design).
+    LeaseToPending,
+    /// A gateway that forgets declines is believed to replay them (against R4, R8).
+    FalseReplay,
+    /// A gateway's keys are believed to live for ever (against R6).
+    AgelessKey,
+    /// A cancel is granted while the outcome is unknown (against section 3 of the design).
+    CancelFromUnknown,
+    /// Offsets are committed as soon as a record is read (against R11).
+    CommitAtPoll,
+    /// Each attempt has a gateway key of its own (against R4).
+    KeyPerAttempt,
+}
+
+/// One world.
+#[derive(Debug, Clone)]
+pub struct Dials {
+    pub seed: u64,
+    pub faults: Faults,
+    pub broken: Broken,
+    pub payments: usize,
+    pub workers: usize,
+    pub relays: usize,
+    pub keepers: usize,
+    pub partitions: i32,
+    /// From the first create to the last due instant.
+    pub spread: Duration,
+    /// How long faults go on.
+    pub troubled: Duration,
+    /// In a thousand payments, those with an `executeBefore`.
+    pub deadlines: u64,
+    /// Refused in a thousand requests that the gateway executes.
+    pub declines: u64,
+    /// What the gateway is believed to be.
+    pub profile: Profile,
+    /// What it is.
+    pub truth: Truth,
+    pub ladders: Ladders,
+    pub settings: config::Worker,
+    pub lookup_lag: Duration,
+}
+
+/// What the gateway really does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Truth {
+    pub replays_declines: bool,
+    pub key_ttl: Duration,
+}
+
+/// The longest that a paused process stands still.
+pub(super) const LONGEST_PAUSE: Duration = secs(24);
+/// The longest that a request travels.
+pub(super) const LONGEST_TRAVEL: Duration = secs(24);
+
+impl Dials {
+    /// The world of `seed`, with `payments` payments.
+    #[must_use]
+    pub fn of(seed: u64, payments: usize) -> Self {
+        // Far from the streams that the world's parts draw from.
+        let chance = Chance::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x5bd1_e995);
+        let faults = Faults::drawn(&chance);
+        let replays_declines = chance.hits(500);
+        // Above an hour, declines may close open sends (rule R4); below, keys are forgotten in time.
+        let key_ttl = if chance.hits(400) { secs(5_400) } else { secs(120) };
+        let lookup = chance.hits(700);
+        let settings = config::Worker {
+            lease: secs(12),
+            margin: secs(2),
+            claim_batch: chance.pick(&[4, 20, 200]),
+            late_by: secs(4),
+            defer_after: secs(10),
+            drain: secs(9),
+            ..config::Worker::default()
+        };
+        Self {
+            seed,
+            broken: Broken::Nothing,
+            payments,
+            workers: 2 + chance.below(3) as usize,
+            relays: 1 + chance.below(3) as usize,
+            keepers: 1 + chance.below(2) as usize,
+            partitions: chance.pick(&[1, 2, 3]),
+            spread: secs(20 + chance.below(80)),
+            troubled: if chance.hits(250) { secs(240) } else { secs(120) },
+            // A deadline on a request that was lost is a question until the key's life is over.
+            deadlines: if key_ttl > secs(3_600) && seed % 2 == 1 { 0 } else { 200 },
+            declines: if chance.hits(600) { 20 + chance.below(300) } else { 0 },
+            profile: profile(replays_declines, key_ttl, lookup, &faults, &chance),
+            truth: Truth { replays_declines, key_ttl },
+            ladders: ladders(),
+            settings,
+            lookup_lag: if chance.hits(400) { secs(1 + chance.below(20)) } else { Duration::ZERO },
+            faults,
+        }
+    }
+
+    /// The same world with a rule left out.
+    #[must_use]
+    pub fn with(mut self, broken: Broken) -> Self {
+        self.broken = broken;
+        match broken {
+            Broken::FalseReplay => {
+                (self.profile.replays_declines, self.truth.replays_declines) = (true, false);
+                (self.profile.key_ttl, self.truth.key_ttl) = (secs(5_400), secs(5_400));
+            }
+            Broken::AgelessKey => {
+                (self.profile.key_ttl, self.truth.key_ttl) = (secs(90 * 86_400), secs(20));
+            }
+            Broken::Nothing
+            | Broken::LeaseToPending
+            | Broken::CancelFromUnknown
+            | Broken::CommitAtPoll
+            | Broken::KeyPerAttempt => {}
+        }
+        self
+    }
+
+    /// Within so long after the last fault everything is final or parked: a lease, the longest rung of
+    /// any ladder twice (what was asked may have to be asked once more), and the life of a key, after
+    /// which what cannot be decided is parked.
+    #[must_use]
+    pub fn bound(&self) -> Duration {
+        let rungs =
+            [&self.ladders.retry, &self.ladders.reask, &self.ladders.pending, &self.ladders.held_back];
+        let longest = rungs.into_iter().flatten().max().copied().unwrap_or_default();
+        self.settings.lease + self.settings.margin * 2 + longest * 3 + self.profile.key_ttl + secs(60)
+    }
+
+    /// The part of the gateway's description that the rules see.
+    #[must_use]
+    pub fn facts(&self) -> Facts {
+        crate::worker::facts(&self.profile)
+    }
+}
+
+fn profile(
+    replays_declines: bool,
+    key_ttl: Duration,
+    lookup: bool,
+    faults: &Faults,
+    chance: &Chance,
+) -> Profile {
+    Profile {
+        name: GatewayName("sandbox".into()),
+        account: "sandbox-1".into(),
+        renderer: 1,
+        key_ttl,
+        key_margin: secs(60),
+        replays_declines,
+        replays_5xx: false,
+        compares_body: true,
+        lookup,
+        not_found_horizon: secs(20),
+        voids_by_key: false,
+        async_final_within: (faults.pending > 0 && chance.hits(700)).then_some(secs(60)),
+        connect_timeout: secs(2),
+        total_timeout: secs(7),
+        max_in_flight: chance.pick(&[2, 8, 32]),
+    }
+}
+
+fn ladders() -> Ladders {
+    let rungs = |all: &[u64]| all.iter().map(|rung| secs(*rung)).collect::<Vec<_>>();
+    Ladders {
+        retry: rungs(&[2, 5, 10, 20, 30]),
+        reask: rungs(&[1, 3, 8, 20, 40]),
+        pending: rungs(&[2, 5, 15]),
+        held_back: rungs(&[1, 2, 5]),
+        retry_after_cap: secs(30),
+        held_back_limit: 12,
+        held_back_for: secs(200),
+        ..Ladders::default()
+    }
+}
+
+/// Claim ids and jitter of one process.
+#[must_use]
+pub(super) fn dice(seed: u64, process: u64, incarnation: u64) -> std::sync::Arc<dyn Dice> {
+    let mixed =
+        seed ^ process.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ incarnation.wrapping_mul(0xd6e8_feb8_6659_fd93);
+    std::sync::Arc::new(SeededDice::new(mixed))
+}
