@@ -9,6 +9,11 @@
 //! functions (`protocol` says what is restated and why, `row` what a state stands for), so a change
 //! of the product is a change of the model.
 //!
+//! **Left out**, and held elsewhere or by nobody: redrive, resolve, refund and reconciliation (people
+//! act on PARKED), voids, a second payment, a host whose clock differs from the database's, another
+//! gateway account, the limits of R12 on sends that were not taken, and packets that travel longer
+//! than the key's margin (which no check can see).
+//!
 //! Each exploration prints one line: `model holds name=… states=… depth=… seconds=…`, or
 //! `model breaks name=… property=… trace=… states=… seconds=…`. `PUNCTUAL_MODEL=large` explores with
 //! more workers, claims and hours; `PUNCTUAL_MODEL_TRACE=1` prints the counterexamples.
