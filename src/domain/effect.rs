@@ -8,7 +8,8 @@
 //! this epoch that have no definitive answer: a claim raises it from the moment it commits, and only
 //! an answer (or a proof that nothing was sent) lowers it, always relatively, because a fenced late
 //! answer may have lowered it meanwhile. `epoch_first_sent_at` starts the key's age: set when null,
-//! cleared only by a NotSent that leaves no send open, and by a new epoch.
+//! cleared by a new epoch, and by a NotSent of the very claim that opened the key: an answered send is
+//! still a send, whose record at the gateway grows old, and a copy of which may still be under way.
 
 use super::decision::{Budget, Decision, EpochChange, SendsAnswered};
 use super::ids::Epoch;
@@ -79,8 +80,10 @@ pub struct Settling<'a> {
     pub decision: &'a Decision,
     /// The state the claim was made from: only a claim from PENDING counted a send.
     pub was: Status,
-    /// Only a NotSent may take the key's age back.
+    /// Only a NotSent may take the key's age back,
     pub verdict: &'a Verdict,
+    /// and only of the claim that found the epoch's key without an age.
+    pub opened_key: bool,
     /// SHA-256 of the bytes; the first one recorded stays for the epoch (rule R5).
     pub request_hash: Option<[u8; 32]>,
 }
@@ -90,7 +93,7 @@ pub struct Settling<'a> {
 /// # Errors
 /// See [`Refusal`]; the row is unchanged.
 pub fn apply_settle(row: &mut Payment, settling: &Settling<'_>, now: DateTime<Utc>) -> Result<(), Refusal> {
-    let Settling { decision, was, verdict, request_hash } = *settling;
+    let Settling { decision, was, verdict, opened_key, request_hash } = *settling;
     let to = advance(Some(row.status), decision.cause, decision.to)?;
     let unanswered = match decision.answered {
         SendsAnswered::None => row.unanswered,
@@ -111,7 +114,7 @@ pub fn apply_settle(row: &mut Payment, settling: &Settling<'_>, now: DateTime<Ut
         | Status::Refunded => {}
     }
     row.unanswered = unanswered;
-    if unanswered == 0 && matches!(verdict, Verdict::NotSent { .. }) {
+    if opened_key && unanswered == 0 && matches!(verdict, Verdict::NotSent { .. }) {
         row.epoch_first_sent_at = None;
     }
     row.request_hash = row.request_hash.or(request_hash);
@@ -281,8 +284,10 @@ mod tests {
         })
     }
 
+    /// By the claim that opened the key.
     fn settle(row: &mut Payment, decision: &Decision, was: Status, verdict: &Verdict) -> Result<(), Refusal> {
-        apply_settle(row, &Settling { decision, was, verdict, request_hash: Some([1; 32]) }, now())
+        let settling = Settling { decision, was, verdict, opened_key: true, request_hash: Some([1; 32]) };
+        apply_settle(row, &settling, now())
     }
 
     fn claimed(status: Status) -> Payment {
@@ -340,10 +345,22 @@ mod tests {
     }
 
     #[test]
-    fn the_key_s_age_is_taken_back_only_by_a_not_sent_that_leaves_no_send_open() {
+    fn the_key_s_age_is_taken_back_only_by_a_not_sent_of_the_claim_that_opened_it() {
         let mut clean = claimed(Status::Pending);
         settle(&mut clean, &decision(Status::Pending), Status::Pending, &not_sent()).expect("legal");
         assert_eq!((clean.unanswered, clean.epoch_first_sent_at), (0, None));
+
+        // An earlier send was answered by a late decline: the gateway's record of it grows old.
+        let mut used = claimed(Status::Pending);
+        let settling = Settling {
+            decision: &decision(Status::Pending),
+            was: Status::Pending,
+            verdict: &not_sent(),
+            opened_key: false,
+            request_hash: None,
+        };
+        apply_settle(&mut used, &settling, now()).expect("legal");
+        assert_eq!((used.unanswered, used.epoch_first_sent_at), (0, Some(now())));
 
         let mut open = claimed(Status::Unknown);
         settle(&mut open, &decision(Status::Unknown), Status::Unknown, &not_sent()).expect("legal");

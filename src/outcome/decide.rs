@@ -41,7 +41,9 @@ pub fn decide(
     now: DateTime<Utc>,
     jitter: PerMille,
 ) -> Decision {
-    let case = Case { row: view.payment, was: view.was, how: answer.how, facts, ladders, now, jitter };
+    let opened_key = view.key_age.is_none();
+    let case =
+        Case { row: view.payment, was: view.was, opened_key, how: answer.how, facts, ladders, now, jitter };
     match &answer.verdict {
         Verdict::Charged { reference, amount } => case.charged(reference, *amount),
         Verdict::Declined(decline) => case.declined(decline),
@@ -74,6 +76,8 @@ pub fn parked(reason: Reason) -> Decision {
 struct Case<'a> {
     row: &'a Payment,
     was: Status,
+    /// Nothing was ever sent under this epoch's key before this claim.
+    opened_key: bool,
     how: How,
     facts: &'a Facts,
     ladders: &'a Ladders,
@@ -235,10 +239,12 @@ impl Case<'_> {
         self.send_later(Reason::NotSent, wait)
     }
 
-    /// The key is too old to be sent. With no send open its age starts anew; otherwise only
-    /// look-ups are left.
+    /// The key is too old to be sent. A clean payment ends where it is to end, and where nothing was
+    /// ever sent under the key its age starts anew; otherwise only look-ups are left, even if every send
+    /// was answered.
     fn key_expired(&self, advice: Option<Duration>) -> Decision {
-        if others_open(self.row) == 0 {
+        let ends = self.row.cancel_wish_at.is_some() || deadline_passed(self.row, self.now);
+        if others_open(self.row) == 0 && (self.opened_key || ends) {
             return self.given_back(self.ladders.after_held_back(0, advice, self.jitter));
         }
         match self.facts.lookup {

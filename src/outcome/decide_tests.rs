@@ -56,17 +56,21 @@ fn charged(row: &Payment) -> Verdict {
 pub(super) struct Cell {
     pub(super) row: Payment,
     was: Status,
+    /// As a claim from PENDING finds it, unless said otherwise: none.
+    key_age: Option<Duration>,
     how: How,
     pub(super) facts: Facts,
 }
 
 impl Cell {
     pub(super) fn first() -> Self {
-        Self { row: claimed(Status::Pending, 0), was: Status::Pending, how: How::Sent, facts: facts() }
+        let row = claimed(Status::Pending, 0);
+        Self { row, was: Status::Pending, key_age: None, how: How::Sent, facts: facts() }
     }
 
     pub(super) fn again(others: i32) -> Self {
-        Self { row: claimed(Status::Unknown, others), was: Status::Unknown, how: How::Sent, facts: facts() }
+        let (row, key_age) = (claimed(Status::Unknown, others), Some(Duration::from_secs(600)));
+        Self { row, was: Status::Unknown, key_age, how: How::Sent, facts: facts() }
     }
 
     fn looked_up(mut self) -> Self {
@@ -102,7 +106,7 @@ impl Cell {
     }
 
     pub(super) fn view(&self) -> View<'_> {
-        View { payment: &self.row, was: self.was, key_age: None }
+        View { payment: &self.row, was: self.was, key_age: self.key_age }
     }
 
     fn decide(&self, verdict: Verdict) -> Decision {
@@ -316,6 +320,11 @@ fn the_check_right_before_the_write_ends_clean_payments_and_asks_about_open_ones
         let parks = (Parked, Some(without_lookup), Own, Same);
         assert_eq!(Cell::again(1).without_lookup().gives(not_sent(why)), parks);
     }
+    // Every send was answered, but the key was used: its age does not start anew.
+    let aged = not_sent(NotSent::KeyExpired);
+    assert_eq!(Cell::again(0).gives(aged.clone()), (Unknown, Some(Reason::OutcomeUnknown), Nobody, Same));
+    let parks = (Parked, Some(Reason::KeyExpiredUndecided), Own, Same);
+    assert_eq!(Cell::again(0).without_lookup().gives(aged), parks);
     let rejected = (Parked, Some(Reason::GatewayRejected), Own, Same);
     assert_eq!(Cell::first().gives(not_sent(NotSent::Rejected)), rejected);
     assert_eq!(Cell::again(1).gives(not_sent(NotSent::Rejected)), rejected);

@@ -65,8 +65,14 @@ fn plan_clean(view: &View<'_>, facts: &Facts, now: DateTime<Utc>) -> Plan {
     } else if !same_account(payment, facts) || !same_renderer(payment, facts) {
         Plan::Park(Reason::AccountChanged)
     } else if !key_is_usable(payment, facts, now) {
-        // Given back, the key's age starts anew: with no send open, nothing under it can surprise.
-        Plan::GiveBack(NotSent::KeyExpired)
+        match (view.key_age, facts.lookup) {
+            // Given back, the key's age starts anew: nothing was ever sent under it.
+            (None, _) => Plan::GiveBack(NotSent::KeyExpired),
+            // What was sent under it was answered, but a copy may still be under way, and the gateway is
+            // about to forget that it knows the key (rule R6).
+            (Some(_), LookupSupport::ByKey) => Plan::LookUpOnly,
+            (Some(_), LookupSupport::None) => Plan::Park(Reason::KeyExpiredUndecided),
+        }
     } else {
         match (view.was, facts.lookup) {
             // What answered the last open send came too late to be decided by (rule R2): it may have

@@ -131,14 +131,18 @@ struct Settled {
 
 prop_compose! {
     fn settled()(
-        (before, was) in rows(), facts in gateways(), verdict in verdicts(),
+        (before, was) in rows(), facts in gateways(), verdict in verdicts(), is_first in any::<bool>(),
         how in prop_oneof![Just(How::Sent), Just(How::LookedUp)], jitter in 0..1_000_u32,
     ) -> Settled {
-        let view = View { payment: &before, was, key_age: None };
+        // With others open the key was used before; otherwise it may have been.
+        let used = !is_first || before.unanswered > 1;
+        let key_age = used.then(|| (now() - before.epoch_first_sent_at.expect("claimed")).to_std().expect("past"));
+        let view = View { payment: &before, was, key_age };
         let answer = Answer::silent(verdict.clone(), how);
         let decision = decide(&view, &answer, &facts, &Ladders::default(), now(), PerMille(jitter));
         let mut after = before.clone();
-        let settling = Settling { decision: &decision, was, verdict: &verdict, request_hash: None };
+        let opened_key = key_age.is_none();
+        let settling = Settling { decision: &decision, was, verdict: &verdict, opened_key, request_hash: None };
         // An illegal move, and a clean state with a send open, are refused here.
         let done = apply_settle(&mut after, &settling, now());
         assert_eq!(done, Ok(()), "{decision:?} on {before:?}");

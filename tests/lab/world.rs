@@ -79,6 +79,7 @@ struct Kept {
 struct Worker {
     view: Payment,
     was: Status,
+    key_age: Option<Duration>,
     claim_id: ClaimId,
     fence: Fence,
     epoch: Epoch,
@@ -242,6 +243,7 @@ impl World {
         self.workers.push(Worker {
             view: self.row.clone(),
             was,
+            key_age,
             claim_id,
             fence: self.row.fence,
             epoch: self.row.epoch,
@@ -259,7 +261,7 @@ impl World {
     fn act(&mut self, n: usize) {
         let Some(at) = self.pick(n, |state| matches!(state, Doing::Claimed)) else { return };
         let worker = &self.workers[at];
-        let view = View { payment: &worker.view, was: worker.was, key_age: None };
+        let view = View { payment: &worker.view, was: worker.was, key_age: worker.key_age };
         let planned = plan(&view, &self.facts, self.now);
         let not_sent = |why| Verdict::NotSent { why, retry_after: None };
         let mut key = gateway_key(worker.view.id, worker.epoch);
@@ -409,7 +411,7 @@ impl World {
         if self.broken == Broken::OpenSendsForgotten {
             seen.unanswered = 1;
         }
-        let view = View { payment: &seen, was: worker.was, key_age: None };
+        let view = View { payment: &seen, was: worker.was, key_age: worker.key_age };
         let mut decision = forced.unwrap_or_else(|| {
             decide(&view, answer, &self.facts, &Ladders::default(), self.now, PerMille(0))
         });
@@ -425,8 +427,13 @@ impl World {
                 | Broken::NoFence => decision.answered,
             };
         }
-        let settling =
-            Settling { decision: &decision, was: worker.was, verdict: &answer.verdict, request_hash: None };
+        let settling = Settling {
+            decision: &decision,
+            was: worker.was,
+            verdict: &answer.verdict,
+            opened_key: worker.key_age.is_none(),
+            request_hash: None,
+        };
         let done = effect::apply_settle(&mut self.row, &settling, self.now);
         if self.broken == Broken::NoFence && done.is_err() {
             // The second line of defence: the effect refuses to call an open send clean. Gone on

@@ -157,9 +157,10 @@ impl Row {
         attempt.answer = Some(answer.clone());
         attempt.entered = Some(decision.to);
         let (was, worker) = (attempt.was, attempt.worker.clone());
+        let opened_key = self.held.as_ref().unwrap().key_age.is_none();
         let (verdict, request_hash) = (&answer.verdict, answer.request_hash);
-        effect::apply_settle(&mut self.payment, &Settling { decision, was, verdict, request_hash }, now)
-            .unwrap();
+        let settling = Settling { decision, was, verdict, opened_key, request_hash };
+        effect::apply_settle(&mut self.payment, &settling, now).unwrap();
         self.held = None;
         self.record(Some(Status::Processing), Event::Moved(decision.cause), &worker.0, now);
         let outcome = if decision.to.is_claimable() { Outcome::Again } else { Outcome::Rests };

@@ -19,7 +19,8 @@ WITH moment AS MATERIALIZED (
         AS a (id, fence, claim_id, became, cause, reason, next_at, answered, budget, next_epoch, not_sent,
               reference, request_hash, detail, verdict, how, code, http_status, took_ms, note, shard)
 ), locked AS MATERIALIZED (
-    SELECT p.id, p.status, p.fence, p.claim_id AS held_by, t.was, t.worker
+    SELECT p.id, p.status, p.fence, p.claim_id AS held_by, t.was, t.worker,
+           t.was IS NOT NULL AND t.key_age_us IS NULL AS opened_key
     FROM payments p
     LEFT JOIN attempts t ON t.due_day = $1 AND t.payment_id = ANY ($2) AND t.payment_id = p.id AND t.attempt = p.attempt
     WHERE p.due_day = $1 AND p.id = ANY ($2)
@@ -28,7 +29,7 @@ WITH moment AS MATERIALIZED (
 ), effect AS MATERIALIZED (
     -- A fenced late answer may have lowered `unanswered` since the claim, so the change is relative
     -- to the row as it is now; a new epoch has no send at all.
-    SELECT a.*, m.at, l.worker, l.was = 'PENDING' AS counted
+    SELECT a.*, m.at, l.worker, l.was = 'PENDING' AS counted, l.opened_key
     FROM asked a JOIN locked l USING (id) CROSS JOIN moment m
     -- R2: only the claim that holds the row now. It stands on the locked row, as in claim.sql.
     WHERE l.status = 'PROCESSING' AND l.fence = a.fence AND l.held_by = a.claim_id
@@ -42,7 +43,8 @@ WITH moment AS MATERIALIZED (
                           ELSE p.unanswered END,
         epoch_first_sent_at = CASE
             WHEN a.next_epoch THEN NULL
-            WHEN a.not_sent AND (a.answered = 2 OR a.answered = 1 AND p.unanswered <= 1) THEN NULL
+            -- Only the claim that found the key without an age can say that nothing was ever sent under it.
+            WHEN a.not_sent AND a.opened_key AND (a.answered = 2 OR a.answered = 1 AND p.unanswered <= 1) THEN NULL
             ELSE p.epoch_first_sent_at END,
         epoch = p.epoch + a.next_epoch::integer,
         request_hash = CASE WHEN a.next_epoch THEN NULL ELSE coalesce(p.request_hash, a.request_hash) END,

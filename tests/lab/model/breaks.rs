@@ -63,6 +63,8 @@ fn a_key_that_is_too_old_or_too_new_charges_twice() {
     without("key-age-at-claim-only", Break::KeyAgeAtClaimOnly, long_lease, M1);
     without("key-age-at-claim-only", Break::KeyAgeAtClaimOnly, long_lease, M5);
     without("ageless-key", Break::AgelessKey, FORGETS, M1);
+    let answered_late = Terms { duplicates: true, limits: false, horizon: 5, ..REPLAYS };
+    without("age-taken-back", Break::AgeTakenBack, answered_late, M5);
     without("key-per-attempt", Break::KeyPerAttempt, REPLAYS, M1);
 }
 

@@ -15,7 +15,7 @@ use super::gateway::{Held as Kept, Request, Word, not_sent};
 use super::invariants::Met;
 use super::row::{Row, template};
 use super::state::{By, Doing, Held, State, Worker};
-use super::terms::{Break, DUE, KEY_MARGIN, KEY_TTL, Terms, instant, ladders, mono};
+use super::terms::{Break, DUE, KEY_MARGIN, KEY_TTL, Terms, Tick, instant, ladders, mono};
 use punctual::domain::decision::{Decision, SendsAnswered};
 use punctual::domain::effect::{self, Refusal, Settling};
 use punctual::domain::facts::Facts;
@@ -175,7 +175,6 @@ impl Protocol {
         let anew = self.breaks(Break::BodyAnew);
         let facts = self.facts(if anew { worker.view.renderer? } else { worker.renderer });
         let row = self.payment(&worker.view);
-        let age = |age: u8| Duration::from_secs(u64::from(age) * 3_600);
         let view = View { payment: &row, was: worker.was, key_age: worker.key_age.map(age) };
         let now = instant(state.now);
         let planned = plan(&view, facts, now);
@@ -219,7 +218,6 @@ impl Protocol {
     pub fn send(&self, state: &mut State, at: usize) -> Option<()> {
         let worker = state.workers[at];
         let row = self.payment(&worker.view);
-        let age = |age: u8| Duration::from_secs(u64::from(age) * 3_600);
         let view = View { payment: &row, was: worker.was, key_age: worker.key_age.map(age) };
         let mut gate = gate(&view, mono(worker.asked_at), &self.lease, self.facts(worker.renderer));
         match self.terms.broken {
@@ -290,7 +288,7 @@ impl Protocol {
             }
             _ => {}
         }
-        let view = View { payment: &seen, was: worker.was, key_age: None };
+        let view = View { payment: &seen, was: worker.was, key_age: worker.key_age.map(age) };
         let facts = self.facts(worker.renderer);
         let mut decision = decide(&view, &answer, facts, &self.ladders, instant(at), PerMille(0));
         if self.breaks(Break::UnknownIsFailed) && decision.to == Status::Unknown {
@@ -349,6 +347,7 @@ impl Protocol {
             decision,
             was: worker.was,
             verdict: &answer.verdict,
+            opened_key: worker.key_age.is_none() || self.breaks(Break::AgeTakenBack),
             request_hash: answer.request_hash,
         };
         self.write(state, Some(decision.cause), |row| {
@@ -407,4 +406,9 @@ impl Protocol {
         }
         Some(())
     }
+}
+
+/// Ticks as a length.
+fn age(ticks: Tick) -> Duration {
+    Duration::from_secs(u64::from(ticks) * 3_600)
 }

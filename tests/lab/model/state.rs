@@ -172,9 +172,10 @@ impl State {
             worker.view.next_at = DUE;
             match worker.doing {
                 Doing::Unsure | Doing::Claimed | Doing::AtGate => {}
-                // Only the gate looks at when the claim was asked for.
+                // Only the gate looks at when the claim was asked for, and at how old the key was; that it
+                // was used before is still asked.
                 Doing::Sent(_) | Doing::Knows { .. } | Doing::Parks => {
-                    (worker.asked_at, worker.key_age) = (0, None);
+                    (worker.asked_at, worker.key_age) = (0, worker.key_age.map(|_| 0));
                 }
             }
         }

@@ -75,6 +75,8 @@ pub enum Break {
     KeyAgeAtClaimOnly,
     /// A key is used however old it is (against R6).
     AgelessKey,
+    /// A claim that sent nothing takes the age back of a key that an earlier one used (against R6).
+    AgeTakenBack,
     /// A failover loses the last commit, and work goes on (against R17).
     LostCommit,
     /// Each attempt has a key of its own (against R4).
