@@ -9,9 +9,9 @@ use punctual::simulation::{
 use std::time::Duration;
 
 /// Payments of one world here.
-const EACH: usize = 40;
+const EACH: usize = 60;
 /// Worlds of every run.
-const WORLDS: u64 = 40;
+const WORLDS: u64 = 48;
 
 fn seeds() -> Seeds {
     let one = std::env::var("SIMULATE_SEED").ok().and_then(|seed| seed.parse::<u64>().ok());
