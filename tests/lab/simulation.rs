@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Payments of one world here.
 const EACH: usize = 60;
 /// Worlds of every run.
-const WORLDS: u64 = 48;
+const WORLDS: u64 = 40;
 
 fn seeds() -> Seeds {
     let one = std::env::var("SIMULATE_SEED").ok().and_then(|seed| seed.parse::<u64>().ok());
