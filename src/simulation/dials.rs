@@ -181,14 +181,14 @@ impl Dials {
         let faults = Faults::drawn(&chance);
         let replays_declines = chance.hits(500);
         // Above an hour, declines may close open sends (rule R4); below, keys are forgotten in time.
-        let key_ttl = if chance.hits(400) { secs(5_400) } else { secs(120) };
+        let key_ttl = if chance.hits(400) { secs(5_400) } else { secs(90) };
         let lookup = chance.hits(700);
         let settings = config::Worker {
             lease: secs(12),
             margin: secs(2),
             claim_batch: chance.pick(&[4, 20, 200]),
             late_by: secs(4),
-            defer_after: secs(10),
+            defer_after: secs(chance.pick(&[2, 8])),
             drain: secs(9),
             ..config::Worker::default()
         };
@@ -265,7 +265,7 @@ fn profile(
         account: "sandbox-1".into(),
         renderer: 1,
         key_ttl,
-        key_margin: secs(60),
+        key_margin: secs(55),
         replays_declines,
         replays_5xx: false,
         compares_body: true,

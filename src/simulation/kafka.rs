@@ -168,12 +168,6 @@ impl Kafka {
         }
     }
 
-    /// Records that nobody has committed past.
-    #[cfg(test)]
-    pub(super) fn lag(&self) -> usize {
-        self.state().logs.values().map(|log| log.records.len().saturating_sub(log.committed)).sum()
-    }
-
     fn append(&self, envelope: &Envelope) {
         let id = envelope.staged.notice.payment;
         let part = (envelope.channel, envelope.partition);

@@ -3,9 +3,11 @@
 //! Seeds share nothing, so they may run on several threads; each of them is still one thread's alone,
 //! and the sums do not depend on who ran what.
 
+use super::checks::Violation;
 use super::dials::{Broken, Dials};
 use super::run::{Mode, Outcome, run};
 use super::trace::{Met, Texts};
+use crate::domain::invariants::Invariant;
 use crate::domain::state::Status;
 use std::fmt::Write;
 use std::sync::Mutex;
@@ -84,11 +86,32 @@ impl Sweep {
     }
 }
 
-/// One seed; a panic in it is a violation like any other, told as such.
+/// Runs a world; where the schedule in memory has a CHECK it panics, and that is a violation too.
+fn caught(dials: Dials, mode: Mode, texts: Texts) -> Outcome {
+    let seed = dials.seed;
+    let run = std::panic::AssertUnwindSafe(|| run(dials, mode, texts));
+    std::panic::catch_unwind(run).unwrap_or_else(|_| Outcome {
+        seed,
+        hash: 0,
+        events: 0,
+        payments: 0,
+        met: vec![0; Met::ALL.len()],
+        ended: vec![0; Status::ALL.len()],
+        lasted: Duration::ZERO,
+        broken: vec![Violation {
+            invariant: Invariant::H1,
+            payment: None,
+            what: "it panicked; its own words stand above".to_owned(),
+        }],
+        told: Vec::new(),
+    })
+}
+
+/// One seed.
 fn one(seeds: &Seeds, seed: u64) -> (Outcome, Option<Failure>) {
     let dials = || Dials::of(seed, seeds.each);
-    let outcome = run(dials(), Mode::of(seed), Texts::Left);
-    let differs = seeds.twice.then(|| run(dials(), Mode::of(seed), Texts::Left)).and_then(|again| {
+    let outcome = caught(dials(), Mode::of(seed), Texts::Left);
+    let differs = seeds.twice.then(|| caught(dials(), Mode::of(seed), Texts::Left)).and_then(|again| {
         let same = (again.hash, again.events, &again.met) == (outcome.hash, outcome.events, &outcome.met);
         (!same).then(|| format!("trace {:x} and then {:x}: not one run\n", outcome.hash, again.hash))
     });
@@ -102,7 +125,7 @@ fn one(seeds: &Seeds, seed: u64) -> (Outcome, Option<Failure>) {
 /// What broke in this seed, told by running it again with its texts kept.
 #[must_use]
 pub fn story(seed: u64, payments: usize) -> String {
-    let outcome = run(Dials::of(seed, payments), Mode::of(seed), Texts::Kept);
+    let outcome = caught(Dials::of(seed, payments), Mode::of(seed), Texts::Kept);
     let mut story = format!(
         "seed {seed}, {:?} mode. To see it again: punctual simulate --check --seed {seed} --each {payments}\n",
         Mode::of(seed)
@@ -161,9 +184,9 @@ fn work(seeds: &Seeds, next: &AtomicU64, sum: &Mutex<Sweep>, progress: &(impl Fn
 
 /// Whether a world of this seed with a rule left out is found out, and by what.
 #[must_use]
-pub fn finds(seed: u64, payments: usize, broken: Broken) -> Vec<super::checks::Violation> {
+pub fn finds(seed: u64, payments: usize, broken: Broken) -> Vec<Violation> {
     let quiet = tracing::subscriber::NoSubscriber::default();
     tracing::subscriber::with_default(quiet, || {
-        run(Dials::of(seed, payments).with(broken), Mode::Safety, Texts::Left).broken
+        caught(Dials::of(seed, payments).with(broken), Mode::Safety, Texts::Left).broken
     })
 }

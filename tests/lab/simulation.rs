@@ -9,7 +9,7 @@ use punctual::simulation::{
 use std::time::Duration;
 
 /// Payments of one world here.
-const EACH: usize = 40;
+const EACH: usize = 60;
 /// Worlds of every run.
 const WORLDS: u64 = 40;
 

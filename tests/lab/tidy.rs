@@ -135,8 +135,11 @@ fn a_module_without_a_gate_is_product() {
     let is_gated = |path: &str| gated.iter().any(|gate| gate.covers(path));
     // The fake schedule is behind its gate, the real one and everything else of the flow is not.
     assert!(is_gated("src/schedule/memory.rs") && is_gated("src/schedule/memory/rows.rs"));
-    let product: Vec<_> = files.iter().filter(|file| !is_gated(&file.path)).collect();
-    assert!(product.len() * 10 > files.len() * 9, "{} of {} files", product.len(), files.len());
+    let (played, flow): (Vec<&File>, Vec<&File>) =
+        files.iter().partition(|file| file.path.starts_with("src/simulation/"));
+    assert!(!played.is_empty() && played.iter().all(|file| is_gated(&file.path)));
+    let product: Vec<_> = flow.iter().filter(|file| !is_gated(&file.path)).collect();
+    assert!(product.len() * 10 > flow.len() * 8, "{} of {} files", product.len(), flow.len());
 }
 
 #[test]

@@ -69,9 +69,27 @@ impl VirtualTime {
     /// If all wait for something that no sleeper will bring: a deadlock.
     pub fn block_on<F: Future>(&self, work: F) -> F::Output {
         let time = self.clone();
-        let idle = move || assert!(time.wake_next(), "deadlock: nobody sleeps and nothing can go on");
+        let pulse = Arc::new(Pulse { main: Mutex::default(), woken: AtomicBool::new(true) });
+        let idle = {
+            let pulse = Arc::clone(&pulse);
+            move || {
+                assert!(time.wake_next(), "deadlock: nobody sleeps and nothing can go on");
+                // A sleeper may belong to a future that nobody polls at the moment, so that no task was
+                // scheduled; without this the thread would now sleep for ever.
+                pulse.beat();
+            }
+        };
         let runtime = tokio::runtime::Builder::new_current_thread().on_thread_park(idle).build().unwrap();
-        runtime.block_on(work)
+        let waker = waker(Arc::clone(&pulse));
+        let mut work = pin!(work);
+        runtime.block_on(std::future::poll_fn(move |context| {
+            *pulse.main.lock().unwrap() = Some(context.waker().clone());
+            if pulse.woken.swap(false, Ordering::SeqCst) {
+                work.as_mut().poll(&mut Context::from_waker(&waker))
+            } else {
+                Poll::Pending
+            }
+        }))
     }
 
     /// Lets `work` run on a current-thread runtime with all tasks it spawned, moving time on
@@ -103,6 +121,27 @@ impl VirtualTime {
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.0.lock().unwrap().elapsed
+    }
+}
+
+/// Keeps the thread of a runtime turning, and tells a turn from a wake of the main future.
+struct Pulse {
+    main: Mutex<Option<Waker>>,
+    woken: AtomicBool,
+}
+
+impl Pulse {
+    fn beat(&self) {
+        if let Some(main) = self.main.lock().unwrap().as_ref() {
+            main.wake_by_ref();
+        }
+    }
+}
+
+impl ArcWake for Pulse {
+    fn wake_by_ref(this: &Arc<Self>) {
+        this.woken.store(true, Ordering::SeqCst);
+        this.beat();
     }
 }
 

@@ -25,6 +25,17 @@ fn the_image_runs_the_binary_as_the_user_of_the_compose_file() {
     assert!(DOCKERFILE[made..].contains("/var/lib/punctual\n"));
 }
 
+/// What the feature `simulation` holds makes proofs that no database stands behind.
+#[test]
+fn it_is_built_without_the_simulation() {
+    let builds: Vec<_> = DOCKERFILE.lines().filter(|line| line.contains("cargo build")).collect();
+    assert_eq!(builds.len(), 1);
+    assert!(builds[0].contains("--no-default-features") && !builds[0].contains("--features"));
+    let manifest = include_str!("../../../Cargo.toml").parse::<toml::Table>().unwrap();
+    let on_by_default = manifest["features"]["default"].as_array().unwrap();
+    assert!(on_by_default.iter().any(|feature| feature.as_str() == Some("simulation")));
+}
+
 #[test]
 fn its_bases_are_pinned_and_its_compiler_is_new_enough() {
     let bases = instructions("FROM");

@@ -93,11 +93,16 @@ fn a_panic_without_proof_is_found_outside_tests_only() {
 #[test]
 fn only_a_gate_right_above_its_line_takes_a_module_out_of_the_product() {
     let text = "#[cfg(any(test, feature = \"faults\"))]\n#[allow(missing_docs)]\nmod memory;\nmod claim;\n\
-                #[cfg(test)]\npub mod lab;\n#[cfg(feature = \"fast\")]\nmod fast;\n\
+                #[cfg(test)]\npub mod lab;\n#[cfg(any(test, feature = \"simulation\"))]\nmod played;\n#[cfg(feature = \"fast\")]\nmod fast;\n\
                 #[cfg(not(test))]\nmod real;\n#[cfg(test)]\nuse x::y;\nmod after;\n";
     let gated = scan::gated_modules("src/schedule/mod.rs", text);
     let covers = |path: &str| gated.iter().any(|gate| gate.covers(path));
-    for path in ["src/schedule/memory.rs", "src/schedule/memory/rows.rs", "src/schedule/lab/mod.rs"] {
+    for path in [
+        "src/schedule/memory.rs",
+        "src/schedule/memory/rows.rs",
+        "src/schedule/lab/mod.rs",
+        "src/schedule/played.rs",
+    ] {
         assert!(covers(path), "{path}");
     }
     for path in ["claim", "memory_of_others", "fast", "real", "after", "mod"] {

@@ -24,6 +24,11 @@ const STAGES: &[(&str, &[&str])] = &[
     ("client", &["platform"]),
     // The oracle must not agree with the product by sharing its code.
     ("sandbox", &["platform"]),
+    // It runs the stages themselves, over ports in memory; nothing uses it but the command line.
+    (
+        "simulation",
+        &["domain", "platform", "schedule", "relay", "bucket", "worker", "gateway", "outcome", "keeper"],
+    ),
 ];
 
 /// The places that put everything together.

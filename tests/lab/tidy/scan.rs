@@ -292,9 +292,14 @@ impl GatedModule {
 }
 
 /// The `mod` lines of a file that stand right below a gate. A gate that also opens otherwise (a
-/// feature of the product, a negation) is none.
+/// feature of the product, a negation) is none. `simulation` is a feature that the production image is
+/// built without, which `compose::image` holds.
 pub fn gated_modules(path: &str, text: &str) -> Vec<GatedModule> {
-    const GATES: [&str; 2] = ["#[cfg(test)]", "#[cfg(any(test, feature = \"faults\"))]"];
+    const GATES: [&str; 3] = [
+        "#[cfg(test)]",
+        "#[cfg(any(test, feature = \"faults\"))]",
+        "#[cfg(any(test, feature = \"simulation\"))]",
+    ];
     let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
     let folder = match file {
         "mod.rs" | "lib.rs" | "main.rs" => folder.to_owned(),
