@@ -46,6 +46,9 @@ const SAMPLE_AGAIN: Duration = Duration::from_secs(1);
 /// Earliest return to the group after leaving it for a wrong clock. A clock at the edge of what is
 /// tolerated must not make the whole group share out its partitions again and again.
 const REJOIN_AFTER_CLOCKS: Duration = Duration::from_secs(60);
+/// At most fifty claims a second and gateway: a statement costs as much as twenty of its rows, so under
+/// load notices wait this long for company, and a lone one for nothing.
+const BETWEEN_CLAIMS: Duration = Duration::from_millis(20);
 /// Most records deferred by one statement.
 const DEFER_BATCH: usize = 500;
 /// Most records taken from Kafka between two looks at everything else.
@@ -90,13 +93,21 @@ pub(super) struct Lane<S> {
     slots: Arc<Semaphore>,
     width: usize,
     scans: bool,
+    /// The next batch is claimed no earlier.
+    claims_at: Mono,
 }
 
 impl<S> Lane<S> {
     /// A lane with as many slots as the gateway takes calls from one worker.
     pub(super) fn new(step: Step<S>) -> Self {
         let width = step.gateway.profile().max_in_flight;
-        Self { step: Arc::new(step), slots: Arc::new(Semaphore::new(width)), width, scans: false }
+        let slots = Arc::new(Semaphore::new(width));
+        Self { step: Arc::new(step), slots, width, scans: false, claims_at: Mono(Duration::ZERO) }
+    }
+
+    /// How many notices may be claimed at `now`.
+    fn takes(&self, now: Mono, at_most: usize) -> usize {
+        if now < self.claims_at { 0 } else { self.slots.available_permits().min(at_most) }
     }
 
     fn take(&self, count: usize) -> Vec<Permit> {
@@ -184,15 +195,21 @@ impl<S: Schedule> Worker<S> {
 
     /// Starts steps for what is due, gateway by gateway, as far as slots are free.
     fn dispatch(&mut self) {
-        let now = self.clocks.due_now(self.clock.wall());
+        if self.brake.thrown().is_some() {
+            return;
+        }
+        let (now, mono) = (self.clocks.due_now(self.clock.wall()), self.clock.mono());
         loop {
-            let Self { hold, lanes, brake, settings, .. } = self;
-            let Some((gateway, records)) = hold.pop_due(now, |name| takes(lanes, brake, settings, name))
-            else {
-                return;
-            };
-            // `takes` is 0 for a gateway without a lane.
-            let Some(lane) = lanes.get(&gateway) else { return };
+            let Self { hold, lanes, settings, .. } = self;
+            let at_most = settings.claim_batch;
+            let takes = |name: &GatewayName| lanes.get(name).map_or(0, |lane| lane.takes(mono, at_most));
+            let Some((gateway, records)) = hold.pop_due(now, takes) else { return };
+            // None is taken for a gateway without a lane.
+            let Some(lane) = lanes.get_mut(&gateway) else { return };
+            // A full batch is worth its statement; after a small one the next waits for company.
+            if records.len() < at_most {
+                lane.claims_at = Mono(mono.0 + BETWEEN_CLAIMS);
+            }
             let permits = lane.take(records.len());
             // What was revoked since the hold was swept is another worker's.
             let ours =
@@ -213,11 +230,16 @@ impl<S: Schedule> Worker<S> {
 
     /// Until the next notice that could be claimed, or the next tick.
     fn pause(&self) -> Duration {
-        let now = self.clocks.due_now(self.clock.wall());
-        let next = self.hold.next_due(|name| takes(&self.lanes, &self.brake, &self.settings, name));
-        let until_due = next.map_or(LONGEST_PAUSE, |due| (due - now).to_std().unwrap_or(Duration::ZERO));
-        let until_tick = self.tick_at.0.saturating_sub(self.clock.mono().0);
-        until_due.min(until_tick).min(LONGEST_PAUSE)
+        let (now, mono) = (self.clocks.due_now(self.clock.wall()), self.clock.mono());
+        let until_tick = self.tick_at.0.saturating_sub(mono.0);
+        let is_open = self.brake.thrown().is_none();
+        let lanes = self.lanes.iter().filter(|(_, lane)| is_open && lane.slots.available_permits() > 0);
+        let until_due = lanes.filter_map(|(name, lane)| {
+            let due = self.hold.next_due(|other| usize::from(other == name))?;
+            let until_open = lane.claims_at.0.saturating_sub(mono.0);
+            Some((due - now).to_std().unwrap_or(Duration::ZERO).max(until_open))
+        });
+        until_due.min().unwrap_or(LONGEST_PAUSE).min(until_tick).min(LONGEST_PAUSE)
     }
 
     /// What is done every `late_poll`, whatever else happens.
@@ -444,17 +466,4 @@ impl<S: Schedule> Worker<S> {
             }
         }
     }
-}
-
-/// How many notices of this gateway may be claimed now.
-fn takes<S>(
-    lanes: &BTreeMap<GatewayName, Lane<S>>,
-    brake: &Brake,
-    settings: &config::Worker,
-    gateway: &GatewayName,
-) -> usize {
-    if brake.thrown().is_some() {
-        return 0;
-    }
-    lanes.get(gateway).map_or(0, |lane| lane.slots.available_permits().min(settings.claim_batch))
 }

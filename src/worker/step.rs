@@ -37,7 +37,7 @@ use super::tally::Tally;
 use crate::domain::decision::Decision;
 use crate::domain::facts::Facts;
 use crate::domain::ids::WorkerName;
-use crate::domain::lease::Lease;
+use crate::domain::lease::{Lease, Mono};
 use crate::domain::retry::{Ladders, PerMille};
 use crate::domain::verdict::{NotSent, Verdict};
 use crate::gateway::{FrozenRequest, Gateway};
@@ -83,6 +83,9 @@ pub struct Step<S> {
     /// Takes records that prove lost commits (rule R17); the other end completes them.
     pub lost: UnboundedSender<(Record, Refused)>,
 }
+
+/// How long an answer waits for others of its batch before it is written.
+const GATHER: Duration = Duration::from_millis(10);
 
 /// Claims of one late scan, not sent yet.
 #[derive(Debug)]
@@ -130,22 +133,33 @@ impl<S: Schedule> Step<S> {
         self.carry_out(&late.terms, late.seated).await;
     }
 
-    /// All claims of a batch at once; outcomes are settled while other calls still run.
+    /// All claims of a batch at once; outcomes are settled while other calls still run, in groups: a
+    /// statement costs more than a row does, so the first answer waits a moment for those behind it.
     async fn carry_out(&self, terms: &ClaimTerms, ours: Vec<(Seat, Claimed)>) {
-        let width = ours.len().max(1);
+        let mut unanswered = ours.len();
         let calls = ours.into_iter().map(|(seat, claimed)| async { (seat, self.pay(claimed).await) });
-        let mut calls = calls.collect::<FuturesUnordered<_>>().ready_chunks(width);
+        let mut calls = calls.collect::<FuturesUnordered<_>>().ready_chunks(unanswered.max(1));
         // One settle at a time: what is answered meanwhile makes the next group.
         let mut settling = FuturesUnordered::new();
         let mut answered = Vec::new();
+        let mut gather_until = self.clock.mono();
         loop {
-            if settling.is_empty() && !answered.is_empty() {
+            let gathers = unanswered > 0 && self.clock.mono() < gather_until;
+            if settling.is_empty() && !answered.is_empty() && !gathers {
                 settling.push(self.settle(terms, std::mem::take(&mut answered)));
             }
+            let moment = gather_until.0.saturating_sub(self.clock.mono().0);
             tokio::select! {
                 biased;
                 Some(()) = settling.next() => {}
-                Some(group) = calls.next() => answered.extend(group),
+                Some(group) = calls.next() => {
+                    if answered.is_empty() {
+                        gather_until = Mono(self.clock.mono().0 + GATHER);
+                    }
+                    unanswered -= group.len();
+                    answered.extend(group);
+                }
+                () = self.clock.sleep(moment), if settling.is_empty() && !answered.is_empty() => {}
                 else => return,
             }
         }

@@ -39,3 +39,25 @@ pub fn order_is_held_by_types(figures: &mut Figures) {
 fn file_of(line: &str) -> &str {
     line.split_whitespace().nth(1).unwrap_or("")
 }
+
+/// What the documents say, executed: the compose file held against the binary and run service by service,
+/// the README's curls and kcat recipes.
+pub fn documents_are_executed(figures: &mut Figures) {
+    figures.part("Documents, executed");
+    for (test, filter) in [("lab", "compose::"), ("it", "readme::"), ("it", "readme_compose::")] {
+        let output = Command::new(env!("CARGO"))
+            .args(["test", "--locked", "--features", "faults", "--test", test, "--", filter])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .output()
+            .expect("cargo runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let passed =
+            text.lines().filter(|line| line.starts_with("test ") && line.ends_with(" ... ok")).count();
+        let holds = output.status.success() && passed > 0;
+        let shown = format!("{passed} tests, {}", output.status);
+        figures.holds(&format!("tests of {filter}"), shown, "all pass, more than 0", Holds(holds));
+        if !holds {
+            println!("{text}{}", String::from_utf8_lossy(&output.stderr));
+        }
+    }
+}

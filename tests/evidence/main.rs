@@ -1,4 +1,4 @@
-//! What an issue must show, run again on real services: `make evidence-main`, or
+//! What must be shown, run again: `make evidence-main` and `make evidence-proof`, or
 //! `cargo test --features faults --test evidence -- main`.
 //!
 //! Prints one figure a line beside its bound and exits 1 where one falls short or was never put to
@@ -12,6 +12,7 @@ mod doctests;
 mod figures;
 mod kafka;
 mod once;
+mod proof;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -20,19 +21,26 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let asked: Vec<String> = std::env::args().skip(1).collect();
-    if asked != ["main"] {
-        eprintln!("which evidence? Known: main");
-        return ExitCode::from(2);
-    }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let mut figures = Figures::default();
-    runtime.block_on(async {
-        kafka::services_are_real(&mut figures).await;
-        let ran = once::few(&mut figures).await;
-        kafka::notices_are_readable(&mut figures, &ran);
-        drop(ran);
-        once::many(&mut figures).await;
-    });
-    doctests::order_is_held_by_types(&mut figures);
+    match asked.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["main"] => {
+            let runtime =
+                tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(async {
+                kafka::services_are_real(&mut figures).await;
+                let ran = once::few(&mut figures).await;
+                kafka::notices_are_readable(&mut figures, &ran);
+                drop(ran);
+                once::many(&mut figures).await;
+            });
+            doctests::documents_are_executed(&mut figures);
+            doctests::order_is_held_by_types(&mut figures);
+        }
+        ["proof"] => proof::show(&mut figures),
+        _ => {
+            eprintln!("which evidence? Known: main, proof");
+            return ExitCode::from(2);
+        }
+    }
     if figures.close().0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
