@@ -369,7 +369,7 @@ fn an_unanswered_operation_binds_nobody() {
 }
 
 #[test]
-fn a_key_s_age_starts_anew_only_after_a_proof_that_nothing_is_open() {
+fn a_key_s_age_starts_anew_only_after_a_proof_that_nothing_was_ever_sent_under_it() {
     let mut records = honest();
     records.attempts[0].verdict = Some("not_sent".into());
     records.attempts[1].epoch = 0;
@@ -377,6 +377,9 @@ fn a_key_s_age_starts_anew_only_after_a_proof_that_nothing_is_open() {
     records.ledger[1].key = Some(id().to_string());
     records.ledger[1].at = after(93_100);
     assert!(!found(&records, Valid::False).contains("M5"));
+    // A proof that came too late is no proof of the claim that was running meanwhile.
+    records.attempts[0].fenced = true;
+    assert!(found(&records, Valid::False).contains("M5"));
 }
 
 #[test]

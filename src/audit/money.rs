@@ -95,26 +95,17 @@ pub(super) fn keys_follow_payment_and_epoch(records: &Records, index: &Index<'_>
 }
 
 /// When the key of this claim's epoch got its age (rule R6): at its first claim, or at the first one after
-/// a proof that nothing was sent while no other send was open.
+/// the claim that had opened it proved that nothing was sent.
 fn key_opened_at(attempts: &[&AttemptRow], claim: &AttemptRow) -> DateTime<Utc> {
-    let mut opened: Option<DateTime<Utc>> = None;
-    let mut open = 0_usize;
-    for attempt in attempts.iter().filter(|it| it.epoch == claim.epoch && it.attempt <= claim.attempt) {
-        opened.get_or_insert(attempt.claimed_at);
-        let over = attempt.attempt < claim.attempt;
-        open += 1;
-        match attempt.verdict.as_deref() {
-            Some("not_sent") if over => {
-                open -= 1;
-                if open == 0 && !attempt.fenced {
-                    opened = None;
-                }
-            }
-            Some("declined") if over => open -= 1,
-            _ => {}
+    let mut opened_by: Option<&AttemptRow> = None;
+    for attempt in attempts.iter().filter(|it| it.epoch == claim.epoch && it.attempt < claim.attempt) {
+        let opener = *opened_by.get_or_insert(attempt);
+        let is_opener = opener.attempt == attempt.attempt;
+        if is_opener && !attempt.fenced && attempt.verdict.as_deref() == Some("not_sent") {
+            opened_by = None;
         }
     }
-    opened.unwrap_or(claim.claimed_at)
+    opened_by.map_or(claim.claimed_at, |opener| opener.claimed_at)
 }
 
 /// The gate lets nothing through later; what it let through arrives within the longest call.

@@ -4,12 +4,13 @@
 //! depends on it; if this dies here, counts start at zero.
 
 use crate::domain::decision::{Budget, Decision, EpochChange};
-use crate::domain::ids::GatewayName;
+use crate::domain::ids::{GatewayName, PaymentId};
+use crate::domain::invariants::Invariant;
 use crate::domain::payment::Payment;
 use crate::domain::reason::Reason;
 use crate::domain::state::Status;
 use crate::domain::verdict::{DeclineClass, NotSent, Verdict};
-use crate::platform::metrics;
+use crate::platform::{metrics, violation};
 use crate::schedule::{Answered, SettledAs};
 
 /// Rungs beyond this are counted as this one: ladders repeat their last rung.
@@ -21,6 +22,9 @@ pub(super) struct Tally {
     gateway: GatewayName,
     verdict: &'static str,
     is_unmapped: bool,
+    payment: PaymentId,
+    /// The gateway says that it charged, and not what was asked.
+    charged_other: bool,
     next: Option<(Ladder, i32)>,
     parked: Option<Reason>,
 }
@@ -55,6 +59,8 @@ impl Tally {
             gateway: payment.gateway.clone(),
             verdict: verdict.as_str(),
             is_unmapped: class == Some(DeclineClass::Unmapped),
+            payment: payment.id,
+            charged_other: matches!(verdict, Verdict::Charged { amount, .. } if *amount != payment.amount),
             next: decision.next_attempt_at.map(|_| rung(payment, verdict, decision)),
             parked: decision.reason.filter(|_| decision.to == Status::Parked),
         }
@@ -63,6 +69,10 @@ impl Tally {
     /// The settle has said what it did.
     pub(super) fn count(&self, result: SettledAs) {
         let gateway = self.gateway.0.as_str();
+        if self.charged_other {
+            let what = "the gateway says that it charged another amount or currency than asked";
+            violation::seen(Invariant::M4, Some(self.payment), what);
+        }
         metrics::ATTEMPTS.add(1, [gateway, self.verdict]);
         if self.is_unmapped {
             metrics::DECLINES_UNMAPPED.add(1, [gateway]);

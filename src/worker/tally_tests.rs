@@ -2,6 +2,8 @@
 
 use super::lab::{Act, World};
 use super::step_tests::{NOW, secs};
+use crate::domain::ids::PaymentId;
+use crate::domain::notice::Notice;
 use crate::domain::verdict::{DeclineClass, NotSent};
 use crate::platform::metrics;
 
@@ -75,4 +77,29 @@ fn a_second_claim_is_no_lateness_and_the_rungs_go_up() {
             "punctual_retry_scheduled_total{ladder=\"retry\",step=\"2\"} 1",
         ],
     );
+}
+
+#[test]
+fn a_notice_that_knows_more_than_the_database_is_a_broken_promise_by_its_number() {
+    let told = told(|| {
+        let mut world = World::new();
+        let hand = world.hand("w1", 1);
+        let id = world.add(1, 0);
+        let good = world.memory.notices().pop().unwrap();
+        let unknown = PaymentId::new(world.now(), [99; 10]).unwrap();
+        let unknown = Notice { payment: unknown, ..good.clone() };
+        let ahead = Notice { attempt: 7, ..good.clone() };
+        let records = [unknown, ahead, good].map(|notice| world.record(notice));
+        world.present(&hand, records.into());
+        assert_eq!(world.gateway.charges(id), 1);
+    });
+    holds(
+        &told,
+        &[
+            "punctual_invariant_violations_total{invariant=\"K3\"} 1",
+            "punctual_invariant_violations_total{invariant=\"H3\"} 1",
+        ],
+    );
+    let others = told.iter().filter(|line| line.starts_with("punctual_invariant_violations_total{"));
+    assert_eq!(others.count(), 2, "the good one broke none");
 }
