@@ -150,11 +150,11 @@ pub(super) fn nobody_sees_another_s(records: &Records) -> Checked {
     let mut checked = Checked::new(Is::A3);
     for operation in records.operations.iter().filter(|it| it.op != Op::Create) {
         let owner = operation.payment_id.and_then(|id| owners.get(&id));
-        if let (Some(owner), Some(actor)) = (owner, &operation.actor) {
-            if actor != owner {
-                let told = || format!("{}; its owner is {owner}", operation.told());
-                checked.look(operation.is_unknown() || operation.status == Some(404), told);
-            }
+        if let (Some(owner), Some(actor)) = (owner, &operation.actor)
+            && actor != owner
+        {
+            let told = || format!("{}; its owner is {owner}", operation.told());
+            checked.look(operation.is_unknown() || operation.status == Some(404), told);
         }
     }
     checked

@@ -23,8 +23,8 @@ pub(super) struct Tally {
     verdict: &'static str,
     is_unmapped: bool,
     payment: PaymentId,
-    /// The gateway says that it charged, and not what was asked.
-    charged_other: bool,
+    /// What cannot be true of a charge if this promise was kept.
+    contradiction: Option<(Invariant, &'static str)>,
     next: Option<(Ladder, i32)>,
     parked: Option<Reason>,
 }
@@ -60,7 +60,7 @@ impl Tally {
             verdict: verdict.as_str(),
             is_unmapped: class == Some(DeclineClass::Unmapped),
             payment: payment.id,
-            charged_other: matches!(verdict, Verdict::Charged { amount, .. } if *amount != payment.amount),
+            contradiction: contradiction(payment, verdict),
             next: decision.next_attempt_at.map(|_| rung(payment, verdict, decision)),
             parked: decision.reason.filter(|_| decision.to == Status::Parked),
         }
@@ -69,9 +69,8 @@ impl Tally {
     /// The settle has said what it did.
     pub(super) fn count(&self, result: SettledAs) {
         let gateway = self.gateway.0.as_str();
-        if self.charged_other {
-            let what = "the gateway says that it charged another amount or currency than asked";
-            violation::seen(Invariant::M4, Some(self.payment), what);
+        if let Some((broken, what)) = self.contradiction {
+            violation::seen(broken, Some(self.payment), what);
         }
         metrics::ATTEMPTS.add(1, [gateway, self.verdict]);
         if self.is_unmapped {
@@ -91,6 +90,16 @@ impl Tally {
             }
         }
     }
+}
+
+/// A charge of another amount than asked, or a second one: under another reference than the one known.
+pub(super) fn contradiction(payment: &Payment, verdict: &Verdict) -> Option<(Invariant, &'static str)> {
+    let Verdict::Charged { reference, amount } = verdict else { return None };
+    if *amount != payment.amount {
+        return Some((Invariant::M4, "the gateway says that it charged another amount than asked"));
+    }
+    let known = payment.gateway_ref.as_ref()?;
+    (known != reference).then_some((Invariant::M1, "the gateway names a second charge of the payment"))
 }
 
 /// The ladder and its rung, from 1, as `outcome::decide` took them.

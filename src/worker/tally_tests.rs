@@ -2,10 +2,17 @@
 
 use super::lab::{Act, World};
 use super::step_tests::{NOW, secs};
+use super::tally::contradiction;
+use crate::domain::guard_cases::payment;
 use crate::domain::ids::PaymentId;
+use crate::domain::invariants::Invariant;
+use crate::domain::money::{Minor, Money};
 use crate::domain::notice::Notice;
-use crate::domain::verdict::{DeclineClass, NotSent};
+use crate::domain::payment::Payment;
+use crate::domain::state::Status;
+use crate::domain::verdict::{DeclineClass, NotSent, Verdict};
 use crate::platform::metrics;
+use chrono::DateTime;
 
 /// What `/metrics` would say after `work`; gauges and counters only.
 fn told(work: impl FnOnce()) -> Vec<String> {
@@ -102,4 +109,19 @@ fn a_notice_that_knows_more_than_the_database_is_a_broken_promise_by_its_number(
     );
     let others = told.iter().filter(|line| line.starts_with("punctual_invariant_violations_total{"));
     assert_eq!(others.count(), 2, "the good one broke none");
+}
+
+#[test]
+fn a_charge_of_another_amount_and_a_second_one_are_broken_promises() {
+    let asked =
+        Payment { gateway_ref: Some("ch_1".into()), ..payment(DateTime::UNIX_EPOCH, 1, Status::Processing) };
+    let charged = |reference: &str, more: i64| {
+        let minor = Minor::new(asked.amount.minor.get() + more).unwrap();
+        let amount = Money { minor, currency: asked.amount.currency };
+        let verdict = Verdict::Charged { reference: reference.into(), amount };
+        contradiction(&asked, &verdict).map(|(broken, _)| broken)
+    };
+    assert_eq!(charged("ch_1", 0), None);
+    assert_eq!(charged("ch_1", 1), Some(Invariant::M4));
+    assert_eq!(charged("ch_2", 0), Some(Invariant::M1));
 }

@@ -1,7 +1,7 @@
 //! Payments of every kind of luck, and a worker killed among them: the small run of `make
 //! evidence-main`, under the same checker.
 
-use crate::support::mixed::{Crew, FEW_KINDS, Plan, Trouble, run};
+use crate::support::mixed::{Crew, FEW_KINDS, Plan, Ran, Trouble, run};
 use punctual::audit::{Valid, check};
 use punctual::domain::invariants::Invariant;
 use std::time::Duration;
@@ -26,4 +26,41 @@ async fn sixty_payments_of_every_kind_keep_every_promise_while_a_worker_is_kille
         let expected = if not_here.contains(&checked.invariant) { Valid::Unknown } else { Valid::True };
         assert_eq!(checked.valid(), expected, "{checked:#?}");
     }
+    the_command_says_so_too(&ran).await;
+}
+
+/// As a process over the run's own ledger, database, topics and log: 0; over a forged ledger 10; and 11 where
+/// what was required never happened.
+async fn the_command_says_so_too(ran: &Ran) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, lines: Vec<String>| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, lines.join("\n")).expect("a file");
+        path.display().to_string()
+    };
+    let log = ran.records.operations.iter().map(|it| serde_json::to_string(it).expect("JSON")).collect();
+    let log = file("operations.ndjson", log);
+    let mut ledger: Vec<String> = ran.site.ledger().await.iter().map(ToString::to_string).collect();
+    let honest = file("ledger.ndjson", ledger.clone());
+    let charge = ledger.iter().find(|line| line.contains("\"charged\":true")).expect("a charge").clone();
+    ledger.push(charge);
+    let forged = file("forged.ndjson", ledger);
+    // A ring is used by one test after another.
+    let since = ran.records.operations.iter().map(|it| it.at).min().expect("operations").to_rfc3339();
+    let check = |ledger: &str, more: &[&str]| {
+        let asked =
+            ["audit", "check", "--ledger", ledger, "--operations", &log, "--topics", "--since", &since];
+        let output = ran.site.output(&[&asked[..], more].concat());
+        (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    };
+    let (code, text) = check(&honest, &["--require", "K4", "--require", "epoch_bumps", "--window", "1"]);
+    assert_eq!(code, Some(0), "{text}");
+    let (code, text) = check(&forged, &[]);
+    assert_eq!(code, Some(10), "{text}");
+    assert!(text.contains("M1  BROKEN") && text.contains("charged 2 times"), "{text}");
+    let (code, text) = check(&honest, &["--require", "repairs"]);
+    assert_eq!(code, Some(11), "{text}");
+    assert!(text.contains("UNKNOWN  repairs"), "{text}");
+    let (code, text) = ran.site.tell(&["audit", "check", "--require", "nothing_of_the_kind"]);
+    assert_eq!(code, Some(2), "{text}");
 }
