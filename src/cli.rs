@@ -153,7 +153,7 @@ pub struct AuditCheck {
     /// Last due day; without it the schedule's last.
     #[arg(long, value_name = "DAY")]
     pub to: Option<NaiveDate>,
-    /// Due days looked at at once: memory is about 2 kB for each of their payments.
+    /// Due days looked at at once: memory is up to 4 kB for each of their payments.
     #[arg(long, value_name = "DAYS", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=3_650))]
     pub window: u32,
     /// A due payment that waits longer breaks L1 or L5.

@@ -35,9 +35,10 @@ pub use report::{Report, Requirement};
 use crate::domain::invariants::{Input, Invariant};
 use index::Index;
 
-/// Memory of one payment with one attempt and three history rows, about: a window of a million
-/// payments takes two gigabytes. A further attempt with its history adds about 700.
-pub const BYTES_PER_PAYMENT: usize = 2_000;
+/// Memory of one payment with one attempt and three history rows, at most: half of it rows, lines and
+/// texts, the rest the index and the room of growing lists. A window of a million payments takes up to
+/// four gigabytes; a further attempt with its history adds up to 2,000 bytes.
+pub const BYTES_PER_PAYMENT: usize = 4_000;
 
 /// Asks every promise of one window's records.
 #[must_use]

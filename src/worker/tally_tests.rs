@@ -12,7 +12,6 @@ use crate::domain::payment::Payment;
 use crate::domain::state::Status;
 use crate::domain::verdict::{DeclineClass, NotSent, Verdict};
 use crate::platform::metrics;
-use chrono::DateTime;
 
 /// What `/metrics` would say after `work`; gauges and counters only.
 fn told(work: impl FnOnce()) -> Vec<String> {
@@ -114,7 +113,7 @@ fn a_notice_that_knows_more_than_the_database_is_a_broken_promise_by_its_number(
 #[test]
 fn a_charge_of_another_amount_and_a_second_one_are_broken_promises() {
     let asked =
-        Payment { gateway_ref: Some("ch_1".into()), ..payment(DateTime::UNIX_EPOCH, 1, Status::Processing) };
+        Payment { gateway_ref: Some("ch_1".into()), ..payment(World::new().now(), 1, Status::Processing) };
     let charged = |reference: &str, more: i64| {
         let minor = Minor::new(asked.amount.minor.get() + more).unwrap();
         let amount = Money { minor, currency: asked.amount.currency };
