@@ -14,6 +14,7 @@ use crate::platform::exit::Exit;
 use crate::platform::shutdown::Shutdown;
 use crate::platform::telemetry;
 use crate::{client, dev, roles};
+use chrono::{DateTime, NaiveDate, Utc};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
@@ -61,6 +62,9 @@ enum Command {
     /// Ask how late a crowd gets, or check every promise in worlds full of faults; on virtual time.
     #[cfg(feature = "simulation")]
     Simulate(simulate::Args),
+    /// What was written down, held against what is promised.
+    #[command(subcommand)]
+    Audit(Audit),
     /// Ask a process for its health; exit code 0 if it says that it is well.
     Health {
         /// For example http://127.0.0.1:8080/readyz
@@ -118,6 +122,50 @@ enum ConfigCommand {
         #[arg(short, long, value_enum, default_value_t)]
         output: Output,
     },
+}
+
+/// Checks of what was written down.
+#[derive(Debug, Clone, Subcommand)]
+enum Audit {
+    /// Check every promise that the inputs allow: 0 all that could be looked at hold, 10 one is broken,
+    /// 11 something that was required is unknown, or everything.
+    Check(AuditCheck),
+}
+
+/// What `audit check` looks at, and what it must have seen.
+#[derive(Debug, Clone, Args)]
+pub struct AuditCheck {
+    /// The gateway's own ledger, NDJSON: a file, or the sandbox's http://…/ledger.
+    #[arg(long, value_name = "FILE|URL")]
+    pub ledger: Option<String>,
+    /// The clients' log of operations, NDJSON; its fields are in the README.
+    #[arg(long, value_name = "FILE|URL")]
+    pub operations: Option<String>,
+    /// Read the ring, the topic of events and the group's committed offsets too.
+    #[arg(long)]
+    pub topics: bool,
+    /// Leave out records of the topics that are older, RFC 3339.
+    #[arg(long, value_name = "INSTANT", requires = "topics")]
+    pub since: Option<DateTime<Utc>>,
+    /// First due day; without it the schedule's first.
+    #[arg(long, value_name = "DAY")]
+    pub from: Option<NaiveDate>,
+    /// Last due day; without it the schedule's last.
+    #[arg(long, value_name = "DAY")]
+    pub to: Option<NaiveDate>,
+    /// Due days looked at at once: memory is up to 4 kB for each of their payments.
+    #[arg(long, value_name = "DAYS", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=3_650))]
+    pub window: u32,
+    /// A due payment that waits longer breaks L1 or L5.
+    #[arg(long, value_name = "LENGTH", default_value = "60s")]
+    pub overdue: humantime::Duration,
+    /// A promise (M1) that must not be unknown, or a situation (fenced_settles) that must have been met;
+    /// may be repeated.
+    #[arg(long, value_name = "NAME")]
+    pub require: Vec<String>,
+    /// How to print it.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Output,
 }
 
 /// API key commands.
@@ -255,6 +303,7 @@ async fn run(cli: Cli) -> Result<(), Ended> {
         Command::Migrate(command) => roles::migrate(command, loaded.config).await,
         Command::Topics(command) => roles::topics(command, loaded.config).await,
         Command::Keys(command) => roles::keys(command, loaded.config).await,
+        Command::Audit(Audit::Check(asked)) => roles::audit_check(asked, loaded.config).await,
         Command::Health { url } => match client::health(&url).await {
             Ok(answer) => print(&format!("{}\n", answer.trim_end())),
             Err(error) => Err(Ended::with(Exit::Failed, error.to_string())),

@@ -48,6 +48,32 @@ pub async fn health(url: &str) -> Result<String, ClientError> {
     }
 }
 
+/// Hands each line of what this address answers to `each`, as it comes; `false` ends the reading.
+///
+/// # Errors
+/// No answer, one that breaks off, or one that is no success.
+pub async fn lines_at(url: &str, mut each: impl FnMut(&[u8]) -> bool) -> Result<(), ClientError> {
+    let http = reqwest::Client::builder().connect_timeout(Duration::from_secs(15)).no_proxy().build()?;
+    let mut answer = http.get(url).send().await?;
+    let status = answer.status();
+    if !status.is_success() {
+        let problem = Value::String(answer.text().await?);
+        return Err(ClientError::Refused { status: status.as_u16(), problem });
+    }
+    let mut rest = Vec::new();
+    while let Some(chunk) = answer.chunk().await? {
+        rest.extend_from_slice(&chunk);
+        let Some(end) = rest.iter().rposition(|byte| *byte == b'\n') else { continue };
+        let after = rest.split_off(end + 1);
+        if !rest.split(|byte| *byte == b'\n').all(&mut each) {
+            return Ok(());
+        }
+        rest = after;
+    }
+    each(&rest);
+    Ok(())
+}
+
 impl Client {
     /// `base` is `http://host:port` without a trailing slash.
     ///

@@ -42,7 +42,7 @@
 //! [`gateway`] use [`schedule`], because offsets and charges take its proofs by value.
 //!
 //! Beside the flow: [`domain`] holds the rules (no I/O, no clock), [`platform`] what everything stands
-//! on, [`sandbox`] a simulated gateway with its own ledger, [`dev`] everything on one machine,
+//! on, [`audit`] asks the promises of what was written down, [`sandbox`] a simulated gateway with its own ledger, [`dev`] everything on one machine,
 //! [`roles`] the only place that puts parts together, [`client`] a client of our own API, [`cli`] the
 //! command line.
 //!
@@ -194,6 +194,7 @@ pub mod outcome;
 pub mod keeper;
 pub mod publisher;
 
+pub mod audit;
 pub mod sandbox;
 #[cfg(any(test, feature = "simulation"))]
 #[allow(missing_docs, clippy::unwrap_used, clippy::float_arithmetic)]

@@ -28,9 +28,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
+mod audit;
 mod keys;
 mod publisher;
 
+pub use audit::audit_check;
 pub use keys::{keys, new_key};
 pub use publisher::publisher;
 use publisher::require_topics;

@@ -18,6 +18,7 @@ mod names;
 mod notice;
 mod offsets;
 mod producer;
+pub mod dump;
 pub mod in_process;
 pub mod probe;
 pub mod topics;

@@ -1,4 +1,5 @@
-//! From what was heard (or not) on one HTTP exchange to what it means: pure, total, no clock.
+//! From what was heard (or not) on one HTTP exchange to what it means: total, no clock, and pure but for
+//! counting what cannot be true ([`violation`]).
 //!
 //! **Promises**: nothing that could have executed is ever called NotSent, and nothing is called
 //! Charged unless payment, key, amount and currency are the ones asked for. **Relies on** the caller
@@ -10,8 +11,10 @@
 
 use super::declines;
 use crate::domain::ids::PaymentId;
+use crate::domain::invariants::Invariant;
 use crate::domain::money::{Currency, Minor, Money};
 use crate::domain::verdict::{Decline, Doubt, Lookup, NotSent, Verdict};
+use crate::platform::violation;
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use std::time::Duration;
@@ -145,7 +148,7 @@ fn accepted(asked: &Asked, status: u16, retry_after: Option<Duration>, body: &[u
         return Verdict::Unknown(Doubt::Unreadable);
     }
     if shape.key != asked.key {
-        return Verdict::ContractViolation { what: "the answer names another key than asked".into() };
+        return contradiction(asked, Invariant::M5, "the answer names another key than asked".into());
     }
     read_charge(asked, &shape, retry_after)
 }
@@ -153,7 +156,7 @@ fn accepted(asked: &Asked, status: u16, retry_after: Option<Duration>, body: &[u
 /// The meaning of one charge object, whatever its key.
 fn read_charge(asked: &Asked, shape: &ChargeShape, retry_after: Option<Duration>) -> Verdict {
     if shape.payment_id != asked.payment.to_string() {
-        return Verdict::ContractViolation { what: "the answer names another payment than asked".into() };
+        return contradiction(asked, Invariant::M4, "the answer names another payment than asked".into());
     }
     if !is_reference(&shape.id) {
         return Verdict::Unknown(Doubt::Unreadable);
@@ -181,15 +184,20 @@ fn charged(asked: &Asked, shape: &ChargeShape) -> Verdict {
     }
     let currency =
         Currency::from_code(&shape.currency).map_or("an unreadable currency".into(), |c| c.to_string());
-    Verdict::ContractViolation {
-        what: format!(
-            "charged {} {currency} under {}, asked {} {}",
-            shape.amount,
-            shape.id,
-            asked.amount.minor.get(),
-            asked.amount.currency
-        ),
-    }
+    let what = format!(
+        "charged {} {currency} under {}, asked {} {}",
+        shape.amount,
+        shape.id,
+        asked.amount.minor.get(),
+        asked.amount.currency
+    );
+    contradiction(asked, Invariant::M4, what)
+}
+
+/// The gateway says what cannot be true if this promise was kept: counted here, where the number is known.
+fn contradiction(asked: &Asked, broken: Invariant, what: String) -> Verdict {
+    violation::seen(broken, Some(asked.payment), &what);
+    Verdict::ContractViolation { what }
 }
 
 fn decline(
@@ -274,7 +282,7 @@ fn match_all(
     let moved: Vec<_> = charges.iter().filter(|shape| shape.status == StatusShape::Charged).collect();
     if moved.len() > 1 {
         let what = format!("the gateway shows {} charges for one payment", moved.len());
-        return Lookup::Found(Verdict::ContractViolation { what });
+        return Lookup::Found(contradiction(asked, Invariant::M1, what));
     }
     let in_state = |status| charges.iter().find(|shape| shape.status == status);
     let chosen = moved

@@ -334,3 +334,21 @@ fn retry_after_is_read_as_seconds_or_as_a_date() {
         assert_eq!(retry_after(text, now), seconds.map(Duration::from_secs), "{text:?}");
     }
 }
+
+#[test]
+fn an_answer_that_cannot_be_true_is_counted_under_the_promise_that_it_breaks() {
+    let counts = |heard: &dyn Fn() -> bool, number: &str| {
+        let recorder = crate::platform::metrics::recorder().expect("a recorder");
+        assert!(metrics::with_local_recorder(&recorder, heard), "a violation");
+        let text = crate::platform::metrics::Exposition::of(&recorder).render();
+        let series = format!("punctual_invariant_violations_total{{invariant=\"{number}\"}} 1");
+        assert!(text.lines().any(|line| line == series), "{text}");
+    };
+    let is_violation = |verdict: &Verdict| matches!(verdict, Verdict::ContractViolation { .. });
+    for (from, to, number) in [("1000", "1001", "M4"), ("EUR", "USD", "M4"), (&*format!("{ID}:2"), ID, "M5")]
+    {
+        counts(&|| is_violation(&meaning(200, &object("charged").replacen(from, to, 1))), number);
+    }
+    let twice = || found(&[object("charged"), object("charged")]);
+    counts(&|| matches!(twice(), Lookup::Found(Verdict::ContractViolation { .. })), "M1");
+}

@@ -29,6 +29,7 @@ exits! {
     NotFound = 5: "No such thing, or not yours.",
     Conflict = 6: "The state does not allow it; the answer names the state.",
     Differences = 10: "The comparison worked and found differences.",
+    Undecided = 11: "Nothing was found wrong, but what was asked for could not be looked at.",
 }
 
 impl From<Exit> for ExitCode {

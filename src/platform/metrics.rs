@@ -14,6 +14,7 @@ pub use declare::{Counter, Gauge, Histogram, Kind, LabelSet, Metric, Values};
 pub use expose::{Exposition, NotInstalled, install, recorder, reference_markdown, register};
 
 use crate::domain::event_type::EventType;
+use crate::domain::invariants::Invariant;
 use crate::domain::reason::Reason;
 use crate::domain::state::{Cause, MOVES, Status};
 use Values::{Closed, Computed, Configured, Open};
@@ -43,6 +44,10 @@ fn causes() -> Vec<&'static str> {
     causes
 }
 
+fn invariants() -> Vec<&'static str> {
+    Invariant::ALL.iter().map(|invariant| invariant.id()).collect()
+}
+
 fn event_types() -> Vec<&'static str> {
     EventType::ALL.iter().map(|event| event.as_str()).collect()
 }
@@ -67,6 +72,10 @@ metrics! {
         [gateway: Configured], &[];
     Counter PAYMENT_TRANSITIONS = "payment_transitions_total", Count,
         "Moves written by this process.", [to: Computed(statuses), cause: Computed(causes)], &[];
+
+    Counter INVARIANT_VIOLATIONS = "invariant_violations_total", Count,
+        "Broken promises that this process saw for itself, by number. Stays 0; any other value pages.",
+        [invariant: Computed(invariants)], &[];
 
     // Intake.
     Histogram INTAKE_REQUEST = "intake_request_seconds", Seconds,

@@ -14,3 +14,4 @@ pub mod metrics;
 pub mod reconnect;
 pub mod shutdown;
 pub mod telemetry;
+pub mod violation;

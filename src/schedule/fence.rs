@@ -5,10 +5,12 @@
 
 use super::proof::{Answered, SettledAs};
 use super::settle::Outcome;
-use super::{statements, words};
+use super::{row, statements, words};
 use crate::domain::bucket::shard;
 use crate::domain::effect::{Evidence, fenced};
+use crate::domain::invariants::Invariant;
 use crate::domain::state::Status;
+use crate::platform::violation;
 use chrono::NaiveDate;
 use sqlx::{Error, PgConnection, Row};
 use std::collections::HashMap;
@@ -80,7 +82,7 @@ async fn keep_evidence(
     if evidence == Evidence::Charged {
         tracing::error!(payment = %payment.id, "a fenced answer says charged; the payment is asked again");
     }
-    sqlx::query(statements::FENCE)
+    let kept = sqlx::query(statements::FENCE)
         .bind(day)
         .bind(payment.id.as_uuid())
         .bind(claimed.claim_id().0)
@@ -94,7 +96,25 @@ async fn keep_evidence(
         .bind(evidence == Evidence::AnswersOne)
         .bind(evidence == Evidence::Charged)
         .bind(shard(payment.id))
-        .execute(transaction)
+        .fetch_optional(transaction)
         .await?;
+    if let (Evidence::Charged, Some(kept)) = (evidence, kept) {
+        let status = row::status(&kept, "status")?;
+        if let Some(broken) = charged_although(status) {
+            let what = format!("a late answer says charged, and the payment is {}", status.as_str());
+            violation::seen(broken, Some(payment.id), &what);
+        }
+    }
     Ok(())
+}
+
+/// The promise that a charge breaks which turns up late. Where the outcome is open or people look, the
+/// charge is what they ask for; a completed payment's charge may be this one under the same key.
+fn charged_although(status: Status) -> Option<Invariant> {
+    match status {
+        // Clean: it could have been cancelled.
+        Status::Pending => Some(Invariant::M7),
+        Status::Failed | Status::Cancelled => Some(Invariant::M8),
+        Status::Processing | Status::Unknown | Status::Completed | Status::Parked | Status::Refunded => None,
+    }
 }

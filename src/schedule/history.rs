@@ -1,7 +1,8 @@
 //! The history of one payment of one actor: every row, oldest first, as it was written.
 //!
 //! **Promises.** All rows up to the version that the payment had when it was asked, in order.
-//! Verifies nothing: the rows are handed on with their stored hashes.
+//! The rows are handed on with their stored hashes whatever they are; a chain that does not verify is
+//! counted as a broken promise.
 //!
 //! **Why two looks.** History is partitioned by the time of writing, and a year may lie between a
 //! payment's creation and its charge. Nearly always its rows lie on the day of its creation and
@@ -12,8 +13,10 @@
 use super::failure::before_commit;
 use super::port::ScheduleError;
 use super::{row, statements};
-use crate::domain::history::{FIRST_PREV, HistoryRow};
+use crate::domain::history::{self, BrokenChain, FIRST_PREV, HistoryRow};
 use crate::domain::ids::{ActorId, PaymentId};
+use crate::domain::invariants::Invariant;
+use crate::platform::violation;
 use chrono::{DateTime, Days, NaiveTime, Utc};
 use sqlx::{Error, PgConnection, PgPool, Row};
 
@@ -66,7 +69,21 @@ async fn entries(
         let whole = (day(created_at), day_after(now.max(last_moved_at)));
         found = between(connection, id, [whole, whole]).await?;
     }
+    if let Err(broken) = history::verify(found.iter().map(|entry| (&entry.row, entry.hash))) {
+        violation::seen(promise_of(broken), Some(id), &broken.to_string());
+    }
     Ok(Some(found))
+}
+
+/// H1 says which moves there may be, H2 that nobody changed them.
+fn promise_of(broken: BrokenChain) -> Invariant {
+    match broken {
+        BrokenChain::Changed { .. } | BrokenChain::Foreign { .. } => Invariant::H2,
+        BrokenChain::Gap { .. }
+        | BrokenChain::Torn { .. }
+        | BrokenChain::Smuggled { .. }
+        | BrokenChain::Illegal { .. } => Invariant::H1,
+    }
 }
 
 /// 00:00 UTC of this instant's day.

@@ -8,6 +8,7 @@
 //!
 //! Read `sql/claim.sql` first, then `claim.rs`, `settle.rs` and `sql/settle.sql`.
 
+pub mod audit;
 mod backlog;
 mod bad_notices;
 mod cancel;

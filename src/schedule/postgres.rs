@@ -16,7 +16,7 @@ use super::port::{
 use super::proof::{Answered, BadNoticeKept, ClaimAnswer, Claimed, Deferred, Settled};
 use super::records::{ApiKeyRecord, CancelAnswer, CreateAnswer, NewPayment, PaymentView};
 use super::{
-    bad_notices, cancel, claim, claim_late, create, defer, find, history, keys, lineage, list, mark,
+    audit, bad_notices, cancel, claim, claim_late, create, defer, find, history, keys, lineage, list, mark,
     partitions, reap, recover, settle, shards, stage, statements,
 };
 use crate::domain::decision::Decision;
@@ -142,6 +142,22 @@ impl Postgres {
         id: PaymentId,
     ) -> Result<Option<Vec<HistoryEntry>>, ScheduleError> {
         whole(history::history(self.pool.clone(), actor, id)).await
+    }
+
+    /// What the schedule holds. Needs [`super::Access::Owner`].
+    ///
+    /// # Errors
+    /// `Unavailable` or `Defect`.
+    pub async fn audit_extent(&self) -> Result<audit::Extent, ScheduleError> {
+        audit::extent(self.pool.clone()).await
+    }
+
+    /// Everything that was written down of a window, in one snapshot. Needs [`super::Access::Owner`].
+    ///
+    /// # Errors
+    /// `Unavailable` or `Defect`; also for a row that cannot be read.
+    pub async fn audit(&self, window: audit::Window) -> Result<audit::Written, ScheduleError> {
+        whole(audit::audit(self.pool.clone(), window)).await
     }
 
     /// Cancels if the state allows it, answered only after an acknowledged commit (rule R3).

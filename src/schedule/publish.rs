@@ -30,7 +30,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 /// The one lane of events; its row in `publisher_cursor`.
-const LANE: &str = "events";
+pub(super) const LANE: &str = "events";
 
 /// The right to move the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -20,7 +20,7 @@ use uuid::Uuid;
 #[error("unfit value {0}")]
 pub(super) struct Unfit(String);
 
-fn unfit(column: &str, found: &dyn std::fmt::Debug) -> Error {
+pub(super) fn unfit(column: &str, found: &dyn std::fmt::Debug) -> Error {
     Error::ColumnDecode { index: column.to_owned(), source: Box::new(Unfit(format!("{found:?}"))) }
 }
 
@@ -62,7 +62,12 @@ pub(super) fn history(row: &PgRow, payment: PaymentId) -> Result<HistoryRow, Err
 
 /// The stored hash of a history row.
 pub(super) fn history_hash(row: &PgRow) -> Result<[u8; 32], Error> {
-    hash(row, "hash")?.ok_or_else(|| unfit("hash", &"null"))
+    required_hash(row, "hash")
+}
+
+/// A hash that is never null.
+pub(super) fn required_hash(row: &PgRow, column: &str) -> Result<[u8; 32], Error> {
+    hash(row, column)?.ok_or_else(|| unfit(column, &"null"))
 }
 
 fn hash(row: &PgRow, column: &str) -> Result<Option<[u8; 32]>, Error> {
@@ -149,10 +154,14 @@ pub(super) fn choices(retry: RetryPolicy) -> (&'static str, &'static str) {
 }
 
 fn payee(row: &PgRow) -> Result<SecretString, Error> {
+    payee_text(row).map(SecretString::from)
+}
+
+/// The destination reference, for whoever compares it and shows it to nobody.
+pub(super) fn payee_text(row: &PgRow) -> Result<String, Error> {
     let sealed: Vec<u8> = row.try_get("payee_sealed")?;
     // The value is a secret: the error does not show it.
-    let text = String::from_utf8(sealed).map_err(|_| unfit("payee_sealed", &"not UTF-8"))?;
-    Ok(SecretString::from(text))
+    String::from_utf8(sealed).map_err(|_| unfit("payee_sealed", &"not UTF-8"))
 }
 
 /// A claim that this transaction made or found; a proof only once it has committed.

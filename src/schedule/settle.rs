@@ -15,7 +15,10 @@ use super::port::SettleFailed;
 use super::proof::{Answered, Settled, SettledAs};
 use super::{row, statements};
 use crate::domain::decision::Decision;
+use crate::domain::ids::Fence;
+use crate::domain::invariants::Invariant;
 use crate::domain::state::Status;
+use crate::platform::violation;
 use chrono::NaiveDate;
 use sqlx::{Error, PgConnection, PgPool, Row};
 use std::collections::HashMap;
@@ -103,10 +106,37 @@ async fn written(
     let mut written = HashMap::with_capacity(rows.len());
     for found in &rows {
         let claim: Uuid = found.try_get("claim_id")?;
+        let asked = places.iter().map(|place| batch[*place].0.claimed()).find(|it| it.claim_id().0 == claim);
+        let payment = asked.map(|claimed| claimed.payment());
         if found.try_get("reference_is_anothers")? {
-            tracing::error!(%claim, "a gateway reference already belongs to another payment: one charge for two");
+            let what = "a gateway reference already belongs to another payment: one charge for two";
+            violation::seen(Invariant::M9, payment.map(|payment| payment.id), what);
         }
-        written.insert(claim, row::status(found, "status")?);
+        let twice = written.insert(claim, row::status(found, "status")?).is_some();
+        let fence: i64 = found.try_get("fence")?;
+        if is_stale(twice, payment.map(|payment| payment.fence), Fence(fence)) {
+            let what = "an outcome was written that its claim did not hold the row for";
+            violation::seen(Invariant::H4, payment.map(|payment| payment.id), what);
+        }
     }
     Ok(written)
+}
+
+/// Was something written that rule R2 forbids: under no claim of the batch, under another fence than the
+/// claim's, or two times under one claim?
+fn is_stale(twice: bool, claimed: Option<Fence>, written: Fence) -> bool {
+    twice || claimed != Some(written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_under_another_fence_or_claim_is_stale() {
+        assert!(!is_stale(false, Some(Fence(3)), Fence(3)));
+        assert!(is_stale(false, Some(Fence(3)), Fence(4)));
+        assert!(is_stale(false, None, Fence(3)));
+        assert!(is_stale(true, Some(Fence(3)), Fence(3)));
+    }
 }

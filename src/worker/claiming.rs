@@ -14,7 +14,9 @@ use super::progress::ClaimedBy;
 use super::seat::Permit;
 use super::step::Step;
 use crate::domain::ids::{ClaimId, PaymentId};
+use crate::domain::invariants::Invariant;
 use crate::domain::notice::Notice;
+use crate::platform::violation;
 use crate::schedule::{ClaimAnswer, ClaimTerms, Claimed, Schedule, ScheduleError};
 use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
@@ -49,6 +51,9 @@ impl<S: Schedule> Step<S> {
                     ClaimAnswer::Claimed(claimed) => Some(claimed.as_ref()),
                     ClaimAnswer::Early { .. } | ClaimAnswer::Refused(_) => None,
                 });
+                for (notice, answer) in notices.iter().zip(&answers) {
+                    contradictions(notice, answer);
+                }
                 self.progress.claimed(claims.clone(), ClaimedBy::Notice);
                 self.sample(before, claims);
                 self.pair(records, answers.into_iter().map(Some))
@@ -135,5 +140,16 @@ impl<S: Schedule> Step<S> {
         if let Some(database) = claims.map(Claimed::claimed_at).max() {
             self.clocks.observe(Sample { before, database, after }, &self.brake);
         }
+    }
+}
+
+/// A claim's answer names the payment that was asked for, one claim further (invariant H3).
+fn contradictions(notice: &Notice, answer: &ClaimAnswer) {
+    let ClaimAnswer::Claimed(claimed) = answer else { return };
+    let payment = claimed.payment();
+    if payment.id != notice.payment {
+        violation::seen(Invariant::H3, Some(notice.payment), "the claim's answer is another payment's");
+    } else if payment.attempt != notice.attempt + 1 {
+        violation::seen(Invariant::H3, Some(payment.id), "the claim's answer is not one claim further");
     }
 }

@@ -5,8 +5,9 @@
 //! Nothing depends on them for safety; if this dies here, counts start at zero.
 
 use super::tally::Tally;
+use crate::domain::invariants::{Invariant, row_faults};
 use crate::domain::state::{Cause, Status};
-use crate::platform::metrics;
+use crate::platform::{metrics, violation};
 use crate::schedule::{Claimed, Early, RefusedBecause, SettledAs};
 use chrono::TimeDelta;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -73,8 +74,12 @@ impl Progress {
                 metrics::PAYMENT_LATENESS.record(late.to_std().unwrap_or_default(), []);
             }
             if late < TimeDelta::zero() {
-                tracing::error!(payment = %payment.id, early_ms = -late.num_milliseconds(), "claimed before it was due");
                 metrics::PAYMENT_EARLY.add(1, []);
+                violation::seen(Invariant::M3, Some(payment.id), "claimed before it was due");
+            }
+            // A row that no rule allows, from the database's own hand.
+            for fault in row_faults(payment) {
+                violation::seen(fault.breaks(), Some(payment.id), &fault.to_string());
             }
             metrics::QUARANTINE.set(0.0, []);
             metrics::PAYMENT_TRANSITIONS.add(1, [Status::Processing.as_str(), Cause::Claimed.as_str()]);

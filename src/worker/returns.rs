@@ -9,6 +9,8 @@ use super::seat::Seat;
 use super::step::Step;
 use super::tally::Tally;
 use crate::bucket::Proof;
+use crate::domain::invariants::Invariant;
+use crate::platform::violation;
 use crate::schedule::{Claimed, Early, Refused, RefusedBecause, Schedule, Settled, SettledAs};
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -29,7 +31,12 @@ impl<S: Schedule> Step<S> {
         let payment = record.notice.payment;
         match proof.why() {
             RefusedBecause::NoSuchPayment | RefusedBecause::AheadOfRow => {
-                tracing::error!(%payment, why = ?proof.why(), "a notice that the database cannot explain");
+                let (broken, what) = if proof.why() == RefusedBecause::NoSuchPayment {
+                    (Invariant::K3, "a notice names a payment that the database does not know")
+                } else {
+                    (Invariant::H3, "a notice knows of a later claim than the database")
+                };
+                violation::seen(broken, Some(payment), what);
                 // A closed channel is the end of this process; see the module's head.
                 let _loop_gone = self.lost.send((record, proof)).is_err();
                 return;

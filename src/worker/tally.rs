@@ -4,12 +4,13 @@
 //! depends on it; if this dies here, counts start at zero.
 
 use crate::domain::decision::{Budget, Decision, EpochChange};
-use crate::domain::ids::GatewayName;
+use crate::domain::ids::{GatewayName, PaymentId};
+use crate::domain::invariants::Invariant;
 use crate::domain::payment::Payment;
 use crate::domain::reason::Reason;
 use crate::domain::state::Status;
 use crate::domain::verdict::{DeclineClass, NotSent, Verdict};
-use crate::platform::metrics;
+use crate::platform::{metrics, violation};
 use crate::schedule::{Answered, SettledAs};
 
 /// Rungs beyond this are counted as this one: ladders repeat their last rung.
@@ -21,6 +22,9 @@ pub(super) struct Tally {
     gateway: GatewayName,
     verdict: &'static str,
     is_unmapped: bool,
+    payment: PaymentId,
+    /// What cannot be true of a charge if this promise was kept.
+    contradiction: Option<(Invariant, &'static str)>,
     next: Option<(Ladder, i32)>,
     parked: Option<Reason>,
 }
@@ -55,6 +59,8 @@ impl Tally {
             gateway: payment.gateway.clone(),
             verdict: verdict.as_str(),
             is_unmapped: class == Some(DeclineClass::Unmapped),
+            payment: payment.id,
+            contradiction: contradiction(payment, verdict),
             next: decision.next_attempt_at.map(|_| rung(payment, verdict, decision)),
             parked: decision.reason.filter(|_| decision.to == Status::Parked),
         }
@@ -63,6 +69,9 @@ impl Tally {
     /// The settle has said what it did.
     pub(super) fn count(&self, result: SettledAs) {
         let gateway = self.gateway.0.as_str();
+        if let Some((broken, what)) = self.contradiction {
+            violation::seen(broken, Some(self.payment), what);
+        }
         metrics::ATTEMPTS.add(1, [gateway, self.verdict]);
         if self.is_unmapped {
             metrics::DECLINES_UNMAPPED.add(1, [gateway]);
@@ -81,6 +90,16 @@ impl Tally {
             }
         }
     }
+}
+
+/// A charge of another amount than asked, or a second one: under another reference than the one known.
+pub(super) fn contradiction(payment: &Payment, verdict: &Verdict) -> Option<(Invariant, &'static str)> {
+    let Verdict::Charged { reference, amount } = verdict else { return None };
+    if *amount != payment.amount {
+        return Some((Invariant::M4, "the gateway says that it charged another amount than asked"));
+    }
+    let known = payment.gateway_ref.as_ref()?;
+    (known != reference).then_some((Invariant::M1, "the gateway names a second charge of the payment"))
 }
 
 /// The ladder and its rung, from 1, as `outcome::decide` took them.

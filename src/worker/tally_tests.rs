@@ -2,7 +2,15 @@
 
 use super::lab::{Act, World};
 use super::step_tests::{NOW, secs};
-use crate::domain::verdict::{DeclineClass, NotSent};
+use super::tally::contradiction;
+use crate::domain::guard_cases::payment;
+use crate::domain::ids::PaymentId;
+use crate::domain::invariants::Invariant;
+use crate::domain::money::{Minor, Money};
+use crate::domain::notice::Notice;
+use crate::domain::payment::Payment;
+use crate::domain::state::Status;
+use crate::domain::verdict::{DeclineClass, NotSent, Verdict};
 use crate::platform::metrics;
 
 /// What `/metrics` would say after `work`; gauges and counters only.
@@ -75,4 +83,44 @@ fn a_second_claim_is_no_lateness_and_the_rungs_go_up() {
             "punctual_retry_scheduled_total{ladder=\"retry\",step=\"2\"} 1",
         ],
     );
+}
+
+#[test]
+fn a_notice_that_knows_more_than_the_database_is_a_broken_promise_by_its_number() {
+    let told = told(|| {
+        let mut world = World::new();
+        let hand = world.hand("w1", 1);
+        let id = world.add(1, 0);
+        let good = world.memory.notices().pop().unwrap();
+        let unknown = PaymentId::new(world.now(), [99; 10]).unwrap();
+        let unknown = Notice { payment: unknown, ..good.clone() };
+        let ahead = Notice { attempt: 7, ..good.clone() };
+        let records = [unknown, ahead, good].map(|notice| world.record(notice));
+        world.present(&hand, records.into());
+        assert_eq!(world.gateway.charges(id), 1);
+    });
+    holds(
+        &told,
+        &[
+            "punctual_invariant_violations_total{invariant=\"K3\"} 1",
+            "punctual_invariant_violations_total{invariant=\"H3\"} 1",
+        ],
+    );
+    let others = told.iter().filter(|line| line.starts_with("punctual_invariant_violations_total{"));
+    assert_eq!(others.count(), 2, "the good one broke none");
+}
+
+#[test]
+fn a_charge_of_another_amount_and_a_second_one_are_broken_promises() {
+    let asked =
+        Payment { gateway_ref: Some("ch_1".into()), ..payment(World::new().now(), 1, Status::Processing) };
+    let charged = |reference: &str, more: i64| {
+        let minor = Minor::new(asked.amount.minor.get() + more).unwrap();
+        let amount = Money { minor, currency: asked.amount.currency };
+        let verdict = Verdict::Charged { reference: reference.into(), amount };
+        contradiction(&asked, &verdict).map(|(broken, _)| broken)
+    };
+    assert_eq!(charged("ch_1", 0), None);
+    assert_eq!(charged("ch_1", 1), Some(Invariant::M4));
+    assert_eq!(charged("ch_2", 0), Some(Invariant::M1));
 }

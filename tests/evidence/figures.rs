@@ -50,19 +50,14 @@ impl Figures {
     }
 
     /// Violations among what was looked at: none is the bound, and nothing looked at is UNKNOWN.
-    pub fn violations(&mut self, name: &str, looked_at: usize, broken: &[String]) {
-        let verdict = match (broken.len(), looked_at) {
+    pub fn violations(&mut self, name: &str, looked_at: usize, broken: usize, witnesses: &[String]) {
+        let verdict = match (broken, looked_at) {
             (0, 0) => Verdict::Unknown,
             (0, _) => Verdict::Holds,
             _ => Verdict::FallsShort,
         };
-        self.line(
-            name,
-            format!("{} broken of {looked_at}", broken.len()),
-            "0 broken, of more than 0",
-            verdict,
-        );
-        for one in broken.iter().take(5) {
+        self.line(name, format!("{broken} broken of {looked_at}"), "0 broken, of more than 0", verdict);
+        for one in witnesses {
             println!("      {one}");
         }
     }

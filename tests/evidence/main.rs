@@ -8,6 +8,7 @@
 #![allow(clippy::disallowed_methods, reason = "real services run on real time")]
 #![allow(unreachable_pub, reason = "tests/support is written as the small library that it is")]
 
+mod audited;
 mod doctests;
 mod figures;
 mod kafka;

@@ -12,4 +12,5 @@ mod rights;
 mod settles;
 mod sharing;
 mod storm;
+mod violations;
 mod world;

@@ -108,6 +108,17 @@ impl Client {
         answer(request.body(body.to_string())).await
     }
 
+    /// The same APIs with another key.
+    pub fn with_key(&self, api_key: &str) -> Self {
+        Self { api_key: api_key.to_owned(), ..self.clone() }
+    }
+
+    /// Reads a payment at the API whose turn it is.
+    pub async fn get(&self, turn: usize, id: &str) -> reqwest::Result<(u16, Value)> {
+        let url = format!("{}/{id}", self.payments(turn));
+        answer(self.http.get(url).bearer_auth(&self.api_key)).await
+    }
+
     /// Cancels a payment at the API whose turn it is.
     pub async fn cancel(&self, turn: usize, id: &str) -> reqwest::Result<(u16, Value)> {
         let url = format!("{}/{id}", self.payments(turn));
@@ -229,6 +240,11 @@ impl Installation {
         (output.status.code(), String::from_utf8_lossy(&text).into_owned())
     }
 
+    /// Runs a one-shot command, whatever comes of it.
+    pub fn output(&self, arguments: &[&str]) -> std::process::Output {
+        self.command(arguments).output().expect("the binary runs")
+    }
+
     /// Starts a role under a name (also its slot) and waits until it is alive.
     pub async fn start(&mut self, role: &str, name: &str, settings: &[(&str, &str)]) {
         self.spawn(role, name, settings);
@@ -323,7 +339,12 @@ impl Installation {
 
     /// Where its Kafka is.
     pub fn kafka(&self) -> &str {
-        self.environment.get(&variable("kafka.bootstrap_servers")).expect("a setting of every process")
+        self.setting("kafka.bootstrap_servers")
+    }
+
+    /// A setting that every process has from here.
+    pub fn setting(&self, name: &str) -> &str {
+        self.environment.get(&variable(name)).unwrap_or_else(|| panic!("{name} is set for every process"))
     }
 
     /// A client of all running APIs.

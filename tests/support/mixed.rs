@@ -5,18 +5,18 @@
 //! looked up afterwards: a fault that hit nothing proved nothing. Waits are for conditions, with a
 //! bound that fails.
 
-use super::events;
 use super::eventually;
 use super::installation::{Client, Installation};
-use super::records::{Acknowledged, Cancelled, Records, look, read};
+use super::records::{config, look, read, topics};
 use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
 use futures_util::StreamExt;
+use punctual::audit::{Asked, Op, Operation, Records, Rules};
 use punctual::dev::kafka::Broker;
 use punctual::domain::ids::PaymentId;
 use punctual::domain::state::Status;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::PgConnection;
 use std::time::Duration;
 use uuid::Uuid;
@@ -146,6 +146,8 @@ pub struct Ran {
     pub site: Installation,
     /// What was recorded, at the end.
     pub records: Records,
+    /// What the installation ran with.
+    pub rules: Rules,
     /// In the order of the plan.
     pub troubles: Vec<Happened>,
     /// Neither final nor parked at the end; each waits for an instant of its ladder.
@@ -160,7 +162,7 @@ impl Ran {
                 matches!(it.trouble, Trouble::WorkerLost | Trouble::WorkerKilled) && it.whom == *name
             })
         };
-        let open = |a: &&super::records::AttemptRow| killed(&a.worker) && a.settled_at.is_none();
+        let open = |a: &&punctual::schedule::audit::AttemptRow| killed(&a.worker) && a.settled_at.is_none();
         self.records.attempts.iter().filter(open).count()
     }
 
@@ -175,52 +177,105 @@ impl Ran {
     }
 }
 
+/// A payment that is asked for.
+#[derive(Debug, Clone)]
+struct Wanted {
+    number: usize,
+    asked: Asked,
+}
+
 /// Payments as the seed says; due instants count from `first`. Those to be cancelled come last.
-fn drawn(plan: &Plan, first: DateTime<Utc>) -> Vec<Acknowledged> {
+fn drawn(plan: &Plan, first: DateTime<Utc>) -> Vec<Wanted> {
     let mut dice = StdRng::seed_from_u64(plan.seed);
     let mut kinds: Vec<&str> =
         plan.kinds.iter().flat_map(|(kind, count)| vec![*kind; count * plan.times]).collect();
     kinds.shuffle(&mut dice);
     kinds.extend(vec!["sim_ok"; plan.cancels]);
     let over = u64::try_from(plan.over.as_micros()).expect("a short run");
-    let one = |kind: &str| Acknowledged {
-        // Replaced by the API's answer.
-        id: PaymentId::new(first, [0; 10]).expect("in range"),
-        payee: kind.to_owned(),
-        amount: dice.random_range(1..=99_999),
-        currency: ["EUR", "USD", "JPY", "KWD"][dice.random_range(0..4)].to_owned(),
-        due_at: first + TimeDelta::microseconds(i64::try_from(dice.random_range(0..over)).expect("short")),
+    let one = |(number, kind): (usize, &str)| {
+        let amount = dice.random_range(1..=99_999);
+        let currency = ["EUR", "USD", "JPY", "KWD"][dice.random_range(0..4)].to_owned();
+        let due_us = i64::try_from(dice.random_range(0..over)).expect("short");
+        let due_at = first + TimeDelta::microseconds(due_us);
+        Wanted { number, asked: Asked { payee: kind.to_owned(), amount, currency, due_at } }
     };
-    kinds.into_iter().map(one).collect()
+    kinds.into_iter().enumerate().map(one).collect()
 }
 
-async fn create(client: &Client, drawn: Vec<Acknowledged>) -> Vec<Acknowledged> {
-    let posts = drawn.into_iter().enumerate().map(|(number, mut payment)| async move {
-        let due_at = payment.due_at.to_rfc3339_opts(chrono::SecondsFormat::Micros, true);
-        let body = json!({"payee": payment.payee, "amount": payment.amount, "currency": payment.currency,
+/// Both clients by their actors' names.
+const OWNER: &str = "tester";
+const STRANGER: &str = "stranger";
+
+/// Does one thing and writes it down as the log of operations wants it.
+async fn logged(
+    op: Op,
+    actor: &str,
+    id: Option<PaymentId>,
+    call: impl Future<Output = reqwest::Result<(u16, Value)>>,
+) -> Operation {
+    let at = Utc::now();
+    let answer = call.await.ok();
+    let body = answer.as_ref().map(|(_, body)| body);
+    let named = body.and_then(|body| body["paymentId"].as_str()?.parse().ok());
+    let state = body.and_then(|body| Status::from_text(body["status"].as_str()?));
+    Operation {
+        op,
+        actor: Some(actor.to_owned()),
+        key: None,
+        at,
+        answered_at: answer.as_ref().map(|_| Utc::now()),
+        status: answer.as_ref().map(|(status, _)| *status),
+        payment_id: id.or(named),
+        asked: None,
+        state: state.filter(|_| op == Op::Read),
+    }
+}
+
+/// Creates them all; every twentieth twice under its key.
+async fn create(client: &Client, drawn: &[Wanted]) -> Vec<Operation> {
+    let again = drawn.iter().step_by(20);
+    let posts = drawn.iter().chain(again).map(|Wanted { number, asked }| async move {
+        let due_at = asked.due_at.to_rfc3339_opts(chrono::SecondsFormat::Micros, true);
+        let body = json!({"payee": asked.payee, "amount": asked.amount, "currency": asked.currency,
                           "dueAt": due_at});
         let key = format!("mixed-{number}");
-        let (status, created) = client.post(number, &key, &body).await.expect("the API answers");
-        assert_eq!(status, 201, "{created}");
-        let id = created["paymentId"].as_str().expect("an id");
-        payment.id = id.parse().expect("a payment id");
-        payment
+        let mut create = logged(Op::Create, OWNER, None, client.post(*number, &key, &body)).await;
+        assert!(create.status == Some(201) && create.payment_id.is_some(), "{create:?}");
+        (create.key, create.asked) = (Some(key), Some(asked.clone()));
+        create
     });
     futures_util::stream::iter(posts).buffered(8).collect().await
 }
 
 /// Cancels each of these at an instant within 300 ms around its due instant, at one API after the other.
-async fn cancel(client: &Client, doomed: &[Acknowledged]) -> Vec<Cancelled> {
+async fn cancel(client: &Client, doomed: &[Operation]) -> Vec<Operation> {
     let count = i64::try_from(doomed.len().max(1)).expect("few");
-    let cancels = (0..).zip(doomed).map(|(number, payment)| async move {
-        let at = payment.due_at + TimeDelta::milliseconds(number * 600 / count - 300);
+    let cancels = (0..).zip(doomed).map(|(number, create)| async move {
+        let id = create.payment_id.expect("an id");
+        let due_at = create.asked.as_ref().expect("asked").due_at;
+        let at = due_at + TimeDelta::milliseconds(number * 600 / count - 300);
         // Not a wait for a condition: the instant is the test.
         tokio::time::sleep((at - Utc::now()).to_std().unwrap_or_default()).await;
         let turn = usize::try_from(number).expect("few");
-        let answer = client.cancel(turn, &payment.id.to_string()).await;
-        Cancelled { id: payment.id, status: answer.ok().map(|(status, _)| status) }
+        let id_text = id.to_string();
+        let cancel = logged(Op::Cancel, OWNER, Some(id), client.cancel(turn, &id_text)).await;
+        assert!(matches!(cancel.status, None | Some(200 | 409)), "{cancel:?}");
+        cancel
     });
     futures_util::future::join_all(cancels).await
+}
+
+/// Reads every tenth payment twice as its owner, and once as somebody else.
+async fn read_some(owner: &Client, stranger: &Client, created: &[Operation]) -> Vec<Operation> {
+    let reads = created.iter().step_by(10).map(|create| async move {
+        let id = create.payment_id.expect("an id");
+        let text = id.to_string();
+        let first = logged(Op::Read, OWNER, Some(id), owner.get(0, &text)).await;
+        let second = logged(Op::Read, OWNER, Some(id), owner.get(1, &text)).await;
+        [first, second, logged(Op::Read, STRANGER, Some(id), stranger.get(0, &text)).await]
+    });
+    let reads: Vec<_> = futures_util::stream::iter(reads).buffered(4).collect().await;
+    reads.into_iter().flatten().collect()
 }
 
 /// Runs it all and reads everything that was recorded. `broker` is the run's own, where the plan kills it.
@@ -244,21 +299,34 @@ pub async fn run(plan: &Plan, settings: &[(&str, &str)], broker: Option<&mut Bro
     // Creation goes at 40 a second where the machine is slow.
     let ahead = TimeDelta::seconds(i64::try_from(10 + count / 40).expect("small"));
     let first = Utc::now().trunc_subsecs(0) + ahead;
-    let acknowledged = create(&client, drawn(plan, first)).await;
+    let stranger = client.with_key(&site.new_api_key(STRANGER));
+    let mut operations = create(&client, &drawn(plan, first)).await;
     assert!(Utc::now() < first, "creating took longer than planned");
-    let doomed = &acknowledged[count - plan.cancels..];
+    let created = operations[..count].to_vec();
+    operations.extend(read_some(&client, &stranger, &created).await);
+    let doomed = &created[count - plan.cancels..];
     let mut database = look(&site.database.url).await;
-    let troubled = trouble_all(&mut site, &mut database, plan, first, &acknowledged, broker);
+    let troubled = trouble_all(&mut site, &mut database, plan, first, &created, broker);
     let (troubles, cancelled) = futures_util::future::join(troubled, cancel(&client, doomed)).await;
+    operations.extend(cancelled);
     let last = first + TimeDelta::from_std(plan.over).expect("short");
     reached(last, Duration::ZERO).await;
     let waiting = rest(&mut database, Duration::from_secs(90)).await;
-    let mut records = read(&site.database.url, &site.ledger().await, acknowledged).await;
-    records.cancelled = cancelled;
-    if crew.publishers > 0 {
-        records.events = events::published(&site, &records).await;
-    }
-    Ran { site, records, troubles, waiting }
+    operations.extend(read_some(&client, &stranger, &created).await);
+    let rules = Rules::of(&config(settings), Duration::from_secs(60));
+    let ledger = site.ledger().await;
+    let ours = created.iter().filter_map(|create| create.payment_id).collect();
+    let dump = if crew.publishers > 0 {
+        let rows: i64 = sqlx::query_scalar("SELECT sum(history_seq)::bigint FROM payments")
+            .fetch_one(&mut database)
+            .await
+            .expect("a sum");
+        Some(topics(&site, ours, usize::try_from(rows).expect("a count")).await)
+    } else {
+        None
+    };
+    let records = read(&site.database, &ledger, operations, dump).await;
+    Ran { site, records, rules, troubles, waiting }
 }
 
 /// Everything that the plan wants, one after the other.
@@ -267,13 +335,17 @@ async fn trouble_all(
     database: &mut PgConnection,
     plan: &Plan,
     first: DateTime<Utc>,
-    acknowledged: &[Acknowledged],
+    created: &[Operation],
     mut broker: Option<&mut Broker>,
 ) -> Vec<Happened> {
-    let long: Vec<Uuid> = acknowledged
+    let takes_long = |create: &&Operation| {
+        let payee = create.asked.as_ref().map_or("", |asked| &asked.payee);
+        payee.starts_with("sim_slow") || payee.starts_with("sim_timeout")
+    };
+    let long: Vec<Uuid> = created
         .iter()
-        .filter(|payment| payment.payee.starts_with("sim_slow") || payment.payee.starts_with("sim_timeout"))
-        .map(|payment| payment.id.as_uuid())
+        .filter(takes_long)
+        .filter_map(|create| create.payment_id.map(PaymentId::as_uuid))
         .collect();
     let mut happened = Vec::new();
     for (after, trouble) in &plan.troubles {

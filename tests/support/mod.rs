@@ -6,11 +6,7 @@
 #![allow(dead_code, reason = "not every test binary uses every part")]
 
 pub mod api;
-pub mod checker;
-#[cfg(test)]
-mod checker_tests;
 pub mod database;
-pub mod events;
 pub mod installation;
 pub mod mixed;
 pub mod proxy;

@@ -144,7 +144,7 @@ impl Ring {
         let (closed_in, closed) = oneshot::channel();
         let shared = Arc::new(Shared::new(names.clone(), clock, events_in));
 
-        let observer: BaseConsumer<Logged> = observer_settings(kafka)?.create_with_context(Logged)?;
+        let observer = observer(kafka)?;
         let member = Member::new(Arc::clone(&shared), nudge);
         let consumer: BaseConsumer<Member> = member_settings(kafka, slot)?.create_with_context(member)?;
         let topics = names.ring();
@@ -231,7 +231,11 @@ fn member_settings(kafka: &Kafka, slot: &str) -> Result<ClientConfig, BadSetting
     Ok(settings)
 }
 
-/// A client that asks about the group and never subscribes.
+/// A client that asks about the group, reads what it is told to, and never joins.
+pub(super) fn observer(kafka: &Kafka) -> Result<BaseConsumer<Logged>, BadSettings> {
+    Ok(observer_settings(kafka)?.create_with_context(Logged)?)
+}
+
 fn observer_settings(kafka: &Kafka) -> Result<ClientConfig, BadSettings> {
     let mut settings = client(kafka)?;
     settings

@@ -101,7 +101,7 @@ WITH moment AS MATERIALIZED (
     SELECT w.shard, w.id, $1, w.gateway, w.lane, w.due_at, w.next_attempt_at, w.attempt
     FROM written w WHERE w.status IN ('PENDING', 'UNKNOWN')
 )
-SELECT w.claim AS claim_id, w.status,
+SELECT w.claim AS claim_id, w.status, w.fence,
        -- One charge that pays for two payments: somebody must look.
        w.reference IS NOT NULL AND EXISTS (
            SELECT 1 FROM gateway_refs g

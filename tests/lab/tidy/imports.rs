@@ -22,6 +22,8 @@ const STAGES: &[(&str, &[&str])] = &[
     ("operations", &["domain", "platform", "schedule"]),
     // A client of our own API, for commands and `dev`: it sees what any client sees.
     ("client", &["platform"]),
+    // Asks the promises of what the flow wrote down. Of the gateway it takes the table of declines.
+    ("audit", &["domain", "platform", "schedule", "bucket", "gateway"]),
     // The oracle must not agree with the product by sharing its code.
     ("sandbox", &["platform"]),
     // It runs the stages themselves, over ports in memory; nothing uses it but the command line.
