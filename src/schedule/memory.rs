@@ -11,16 +11,18 @@
 //! its answer did not arrive); the caller sees [`ScheduleError`] in both cases and has to tell.
 
 mod index;
+mod intake;
 mod outbox;
 mod rows;
 mod shards;
 mod verbs;
 
+pub use intake::Made;
 pub use rows::AttemptRow;
 
 use super::port::ScheduleError;
 use super::proof::BadNoticeKept;
-use crate::domain::guard::{self, CancelGuard, Lineage};
+use crate::domain::guard::{self, CancelGuard, Holding, Lineage};
 use crate::domain::history::HistoryRow;
 use crate::domain::ids::PaymentId;
 use crate::domain::notice::Notice;
@@ -28,6 +30,7 @@ use crate::domain::payment::Payment;
 use crate::platform::clock::SharedClock;
 use chrono::{DateTime, Utc};
 use index::Index;
+use intake::Desk;
 use outbox::Outbox;
 use rows::Row;
 use secrecy::SecretString;
@@ -57,6 +60,8 @@ pub enum Verb {
     Reap,
     /// Any verb of the relay's shard leases.
     Shards,
+    /// [`Memory::request`].
+    Create,
 }
 
 /// What goes wrong with one call of a verb.
@@ -101,6 +106,8 @@ struct State {
     relays: BTreeMap<(i32, String), Living>,
     /// Rows that a batch cannot carry (SQLSTATE 22, 23), until they are parked.
     poisoned: BTreeSet<PaymentId>,
+    /// Idempotency keys and external ids.
+    desk: Desk,
     lineage: Lineage,
     bad_notices: usize,
 }
@@ -124,6 +131,7 @@ impl Memory {
             shards: BTreeMap::new(),
             relays: BTreeMap::new(),
             poisoned: BTreeSet::new(),
+            desk: Desk::default(),
             lineage: Lineage::Released,
             bad_notices: 0,
         };
@@ -162,10 +170,7 @@ impl Memory {
         if state.rows.contains_key(&payment.id) {
             return false;
         }
-        let row = Row::created(payment, payee, now);
-        state.outbox.write(&row.payment, now);
-        state.index.put(&row.payment);
-        state.rows.insert(row.payment.id, row);
+        state.insert(payment, payee, now);
         true
     }
 
@@ -214,6 +219,21 @@ impl Memory {
     /// Its attempts, oldest first.
     pub fn attempts(&self, id: PaymentId) -> Vec<AttemptRow> {
         self.state().rows.get(&id).map(|row| row.attempts.clone()).unwrap_or_default()
+    }
+
+    /// The hashes of its history, oldest first.
+    pub fn history_hashes(&self, id: PaymentId) -> Vec<[u8; 32]> {
+        self.state().rows.get(&id).map(|row| row.hashes().to_vec()).unwrap_or_default()
+    }
+
+    /// The claim that holds it.
+    pub fn holding(&self, id: PaymentId) -> Option<Holding> {
+        self.state().rows.get(&id).and_then(Row::holding)
+    }
+
+    /// Every notice not marked yet, in no order.
+    pub fn open_notices(&self) -> Vec<Notice> {
+        self.state().outbox.open().cloned().collect()
     }
 
     /// Every notice ever written, oldest first, published or not.
@@ -275,6 +295,13 @@ impl Memory {
 }
 
 impl State {
+    fn insert(&mut self, payment: Payment, payee: SecretString, now: DateTime<Utc>) {
+        let row = Row::created(payment, payee, now);
+        self.outbox.write(&row.payment, now);
+        self.index.put(&row.payment);
+        self.rows.insert(row.payment.id, row);
+    }
+
     /// The only way to a row that may move: its places in the index follow it.
     fn change<T>(&mut self, id: PaymentId, work: impl FnOnce(&mut Row) -> T) -> T {
         let row = self.rows.get_mut(&id).unwrap();

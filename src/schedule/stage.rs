@@ -21,9 +21,9 @@ use uuid::Uuid;
 
 /// A notice this much past its instant is looked at before it is published: its payment may have
 /// moved on while no relay ran.
-const OLD: TimeDelta = TimeDelta::seconds(60);
+pub(super) const OLD: TimeDelta = TimeDelta::seconds(60);
 /// How far beyond the lead the relay is told of the next notice; it looks again sooner anyway.
-const LOOK_AHEAD: TimeDelta = TimeDelta::hours(1);
+pub(super) const LOOK_AHEAD: TimeDelta = TimeDelta::hours(1);
 
 fn shards_of(lease: &ShardLease) -> Vec<i16> {
     (0..SHARDS).filter(|shard| i32::from(*shard) % lease.partitions == lease.residue).collect()

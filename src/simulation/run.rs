@@ -188,7 +188,7 @@ fn database_faults(
                 Verb::Claim | Verb::ClaimLate => trace.met(Met::LostClaim, None, verb as u64),
                 Verb::Settle => trace.met(Met::LostSettle, None, 0),
                 Verb::Mark => trace.met(Met::LostMark, None, 0),
-                Verb::Stage | Verb::Recover | Verb::Defer | Verb::Reap | Verb::Shards => {}
+                Verb::Create | Verb::Stage | Verb::Recover | Verb::Defer | Verb::Reap | Verb::Shards => {}
             }
             return Fault::PerformedThenLost;
         }

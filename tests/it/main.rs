@@ -8,6 +8,8 @@
 mod support;
 
 mod broker;
+#[cfg(feature = "faults")]
+mod conformance;
 mod dev;
 mod flow;
 #[cfg(feature = "faults")]

@@ -13,4 +13,4 @@ mod settles;
 mod sharing;
 mod storm;
 mod violations;
-mod world;
+pub mod world;

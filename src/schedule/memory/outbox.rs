@@ -1,6 +1,7 @@
 //! The outbox in memory: notices by shard, in due order, until they are marked.
 
 use super::super::port::{ShardLease, Staged, StagedNotice};
+use super::super::stage::LOOK_AHEAD;
 use crate::domain::bucket::{SHARDS, partition, shard};
 use crate::domain::notice::Notice;
 use crate::domain::payment::Payment;
@@ -50,6 +51,11 @@ impl Outbox {
         self.written.iter().map(|outgoing| outgoing.notice.clone()).collect()
     }
 
+    /// Those not marked yet, in no order.
+    pub(super) fn open(&self) -> impl Iterator<Item = &Notice> {
+        self.open.iter().flatten().map(|(_, number)| &self.written[*number].notice)
+    }
+
     /// How many lie open that are due by `until`.
     pub(super) fn open_until(&self, until: DateTime<Utc>) -> usize {
         self.open.iter().map(|shard| shard.iter().take_while(|(at, _)| *at <= until).count()).sum()
@@ -72,10 +78,13 @@ impl Outbox {
             }
             found.extend(open.iter().take_while(|(at, _)| *at <= horizon).take(limit));
             let beyond = open.range((horizon, usize::MAX)..).next().map(|(at, _)| *at);
+            let beyond = beyond.filter(|at| *at <= horizon + LOOK_AHEAD);
             next_due = [next_due, beyond].into_iter().flatten().min();
         }
         found.sort_unstable();
         found.truncate(limit);
+        // Who may read no more than this looks again at once.
+        let next_due = next_due.filter(|_| found.len() < limit);
         let notices = found.into_iter().map(|(_, number)| self.staged(number)).collect();
         Staged { notices, database_now: now, next_due }
     }

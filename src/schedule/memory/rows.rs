@@ -6,6 +6,7 @@
 
 use super::super::port::ClaimTerms;
 use super::super::proof::{Answer, Answered, ClaimRow, Claimed, SettledAs};
+use super::super::words;
 use crate::domain::decision::Decision;
 use crate::domain::effect::{self, Evidence, Settling};
 use crate::domain::guard::{self, Holding, SettleGuard};
@@ -39,6 +40,8 @@ pub struct AttemptRow {
     pub claimed_at: DateTime<Utc>,
     /// What its worker learned; `None` while open, or if it never said.
     pub answer: Option<Answer>,
+    /// When its answer was recorded; `None` while open.
+    pub settled_at: Option<DateTime<Utc>>,
     /// The state its settle entered; `None` if it was fenced or is open.
     pub entered: Option<Status>,
     /// Its answer came after the claim had ended.
@@ -77,7 +80,8 @@ impl Row {
         let (attempts, history, hashes) = (Vec::new(), Vec::new(), Vec::new());
         let mut row = Self { payment, payee, held: None, attempts, history, hashes };
         row.payment.history_seq = 1;
-        row.record(None, Event::Moved(Cause::Created), "intake", now);
+        let by = row.owner();
+        row.record(None, Event::Moved(Cause::Created), &by, "{}", now);
         row
     }
 
@@ -103,10 +107,12 @@ impl Row {
             worker: terms.worker.clone(),
             claimed_at: now,
             answer: None,
+            settled_at: None,
             entered: None,
             fenced: false,
         });
-        self.record(Some(was), Event::Moved(Cause::Claimed), &terms.worker.0, now);
+        let detail = format!("{{\"claimId\":\"{}\"}}", claim_id.0);
+        self.record(Some(was), Event::Moved(Cause::Claimed), &terms.worker.0, &detail, now);
         self.claimed(terms.asked_at)
     }
 
@@ -155,6 +161,7 @@ impl Row {
     ) -> (SettledAs, Outcome) {
         let attempt = &mut self.attempts[place];
         attempt.answer = Some(answer.clone());
+        attempt.settled_at = Some(now);
         attempt.entered = Some(decision.to);
         let (was, worker) = (attempt.was, attempt.worker.clone());
         let opened_key = self.held.as_ref().unwrap().key_age.is_none();
@@ -162,7 +169,8 @@ impl Row {
         let settling = Settling { decision, was, verdict, opened_key, request_hash };
         effect::apply_settle(&mut self.payment, &settling, now).unwrap();
         self.held = None;
-        self.record(Some(Status::Processing), Event::Moved(decision.cause), &worker.0, now);
+        let detail = words::detail(answer, decision.reason);
+        self.record(Some(Status::Processing), Event::Moved(decision.cause), &worker.0, &detail, now);
         let outcome = if decision.to.is_claimable() { Outcome::Again } else { Outcome::Rests };
         (SettledAs::Written(decision.to), outcome)
     }
@@ -176,12 +184,15 @@ impl Row {
             return (attempt.entered.map_or(SettledAs::Fenced, SettledAs::Written), Outcome::Rests);
         }
         attempt.answer = Some(answer.clone());
+        attempt.settled_at = Some(now);
         attempt.fenced = true;
         let worker = attempt.worker.clone();
         let evidence = effect::fenced(&answer.verdict, attempt.epoch, self.payment.epoch);
         effect::apply_fenced(&mut self.payment, evidence, now);
-        self.record(Some(status), Event::Fenced, &worker.0, now);
-        let asks = evidence == Evidence::Charged && status == Status::Unknown;
+        self.record(Some(status), Event::Fenced, &worker.0, &words::detail(answer, None), now);
+        // Where the row was overdue already, its notice is out or the late scan has it.
+        let asks =
+            evidence == Evidence::Charged && status == Status::Unknown && self.payment.next_attempt_at >= now;
         (SettledAs::Fenced, if asks { Outcome::Again } else { Outcome::Rests })
     }
 
@@ -189,17 +200,18 @@ impl Row {
     pub(super) fn expire(&mut self, now: DateTime<Utc>) {
         effect::apply_reap(&mut self.payment, now).unwrap();
         self.held = None;
-        self.record(Some(Status::Processing), Event::Moved(Cause::LeaseExpired), "keeper", now);
+        self.record(Some(Status::Processing), Event::Moved(Cause::LeaseExpired), "keeper", "{}", now);
     }
 
     pub(super) fn cancel(&mut self, now: DateTime<Utc>) {
         effect::apply_cancel(&mut self.payment, now).unwrap();
-        self.record(Some(Status::Pending), Event::Moved(Cause::Cancelled), "actor", now);
+        let by = self.owner();
+        self.record(Some(Status::Pending), Event::Moved(Cause::Cancelled), &by, "{}", now);
     }
 
     pub(super) fn fail_by_deadline(&mut self, now: DateTime<Utc>) {
         effect::apply_deadline(&mut self.payment, now).unwrap();
-        self.record(Some(Status::Pending), Event::Moved(Cause::DeadlinePassed), "keeper", now);
+        self.record(Some(Status::Pending), Event::Moved(Cause::DeadlinePassed), "keeper", "{}", now);
     }
 
     /// A row that no batch can carry is parked by itself.
@@ -209,11 +221,11 @@ impl Row {
         self.payment.reason = Some(Reason::Poisoned);
         self.payment.last_moved_at = now;
         self.payment.history_seq += 1;
-        self.record(Some(from), Event::Moved(Cause::Poisoned), "schedule", now);
+        self.record(Some(from), Event::Moved(Cause::Poisoned), "schedule", "{}", now);
     }
 
     /// The history row of what was just applied; an illegal move is a failed test.
-    fn record(&mut self, from: Option<Status>, event: Event, by: &str, now: DateTime<Utc>) {
+    fn record(&mut self, from: Option<Status>, event: Event, by: &str, detail: &str, now: DateTime<Utc>) {
         let payment = &self.payment;
         if let Event::Moved(cause) = event {
             advance(from, cause, payment.status).unwrap();
@@ -229,7 +241,7 @@ impl Row {
             attempt: payment.attempt,
             epoch: payment.epoch,
             at: now,
-            detail: "{}".to_owned(),
+            detail: detail.to_owned(),
         };
         let prev = self.hashes.last().copied().unwrap_or(FIRST_PREV);
         self.hashes.push(row.hash(&prev));
@@ -240,6 +252,16 @@ impl Row {
             self.held.is_some(),
             "a claim and a status that differ"
         );
+    }
+
+    /// How history names the client.
+    fn owner(&self) -> String {
+        format!("actor:{}", self.payment.actor.0)
+    }
+
+    /// The chain's hashes, oldest first.
+    pub(super) fn hashes(&self) -> &[[u8; 32]] {
+        &self.hashes
     }
 
     /// What is wrong with the chain, or with its end against the row's state.

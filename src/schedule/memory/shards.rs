@@ -68,7 +68,7 @@ impl Memory {
         self.transact(Verb::Shards, |state, _| {
             state.relays.remove(&(partitions, holder.to_owned()));
             let ours: Vec<_> = held.iter().filter(|lease| state.is_held_by(lease)).cloned().collect();
-            state.until(&ours, DateTime::<Utc>::MIN_UTC);
+            state.free(&ours);
         })
         .await
     }
@@ -131,13 +131,23 @@ impl Memory {
     pub async fn release_shards(&self, held: &[ShardLease]) -> Result<(), ScheduleError> {
         self.transact(Verb::Shards, |state, _| {
             let ours: Vec<_> = held.iter().filter(|lease| state.is_held_by(lease)).cloned().collect();
-            state.until(&ours, DateTime::<Utc>::MIN_UTC);
+            state.free(&ours);
         })
         .await
     }
 }
 
 impl State {
+    /// Without a holder, so that a renewal that was on its way cannot bring the lease back.
+    fn free(&mut self, leases: &[ShardLease]) {
+        self.until(leases, DateTime::<Utc>::MIN_UTC);
+        for lease in leases {
+            if let Some(held) = self.shards.get_mut(&(lease.partitions, lease.residue)) {
+                held.holder.clear();
+            }
+        }
+    }
+
     fn until(&mut self, leases: &[ShardLease], until: DateTime<Utc>) {
         for lease in leases {
             if let Some(held) = self.shards.get_mut(&(lease.partitions, lease.residue)) {

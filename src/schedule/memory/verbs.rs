@@ -3,25 +3,43 @@
 use super::super::port::{
     ClaimTerms, Reaped, Schedule, ScheduleError, SettleFailed, ShardLease, Staged, StagedNotice,
 };
-use super::super::proof::{Answered, ClaimAnswer, Claimed, Deferred, Refused, Settled};
+use super::super::proof::{Answered, ClaimAnswer, Claimed, Deferred, Early, Refused, Settled};
+use super::super::stage::OLD;
 use super::rows::{Outcome, Row};
 use super::{Memory, State, Verb};
 use crate::domain::decision::Decision;
-use crate::domain::guard::{self, ClaimGuard};
+use crate::domain::guard::{self, ClaimGuard, PAUSE, SettleGuard};
 use crate::domain::ids::{ClaimId, PaymentId};
 use crate::domain::notice::Notice;
+use crate::domain::payment::Payment;
 use crate::schedule::Backlog;
 use chrono::{DateTime, Utc};
 use std::time::Duration;
 
 impl State {
-    fn claim_one(
+    /// As the statements do it: all that can be won first, and only then the others' reasons.
+    fn claim(
+        &mut self,
+        terms: &ClaimTerms,
+        asks: &[(&Notice, ClaimId)],
+        now: DateTime<Utc>,
+    ) -> Vec<ClaimAnswer> {
+        let won: Vec<Option<Claimed>> =
+            asks.iter().map(|(notice, claim_id)| self.won(terms, notice, *claim_id, now)).collect();
+        let answers = asks.iter().zip(won).map(|((notice, _), won)| match won {
+            Some(claimed) => ClaimAnswer::Claimed(Box::new(claimed)),
+            None => self.explain(terms, notice, now),
+        });
+        answers.collect()
+    }
+
+    fn won(
         &mut self,
         terms: &ClaimTerms,
         notice: &Notice,
         claim_id: ClaimId,
         now: DateTime<Utc>,
-    ) -> ClaimAnswer {
+    ) -> Option<Claimed> {
         let id = notice.payment;
         if self.poisoned.remove(&id)
             && self.rows.get(&id).is_some_and(|row| row.payment.status.is_claimable())
@@ -29,13 +47,38 @@ impl State {
             self.change(id, |row| row.park_poisoned(now));
         }
         let payment = self.rows.get(&id).map(|row| &row.payment);
+        let may = guard::claim(payment, notice, &terms.gateway, now, self.lineage) == ClaimGuard::Win;
+        may.then(|| self.change(id, |row| row.claim(terms, claim_id, now)))
+    }
+
+    fn explain(&self, terms: &ClaimTerms, notice: &Notice, now: DateTime<Utc>) -> ClaimAnswer {
+        let payment = self.rows.get(&notice.payment).map(|row| &row.payment);
         match guard::claim(payment, notice, &terms.gateway, now, self.lineage) {
-            ClaimGuard::Win => {
-                ClaimAnswer::Claimed(Box::new(self.change(id, |row| row.claim(terms, claim_id, now))))
-            }
+            // Nothing moves between the two looks.
+            ClaimGuard::Win => ClaimAnswer::Early { until: now + PAUSE, why: Early::Contended },
             ClaimGuard::Early { until, why } => ClaimAnswer::Early { until, why },
             ClaimGuard::Refused(why) => ClaimAnswer::Refused(Refused::new(why)),
         }
+    }
+
+    /// As the statements do it: first what is current, and then the late answers beside it.
+    fn settle(&mut self, batch: &[(Answered, Decision)], now: DateTime<Utc>) -> Vec<Settled> {
+        let mut settled: Vec<Option<Settled>> = batch.iter().map(|_| None).collect();
+        for late in [false, true] {
+            for (place, (answered, decision)) in batch.iter().enumerate() {
+                if settled[place].is_none() && (late || self.is_current(answered)) {
+                    settled[place] = Some(self.settle_one(answered, decision, now));
+                }
+            }
+        }
+        settled.into_iter().flatten().collect()
+    }
+
+    fn is_current(&self, answered: &Answered) -> bool {
+        let claimed = answered.claimed();
+        let row = &self.rows[&claimed.payment().id];
+        let (fence, claim_id) = (claimed.payment().fence, claimed.claim_id());
+        guard::settle(&row.payment, row.holding(), fence, claim_id) == SettleGuard::Current
     }
 
     fn settle_one(&mut self, answered: &Answered, decision: &Decision, now: DateTime<Utc>) -> Settled {
@@ -75,7 +118,9 @@ impl State {
             let row = &self.rows[id];
             guard::reap(&row.payment, row.holding(), margin, now)
         };
-        let expired: Vec<_> = self.index.held().filter(is_expired).take(limit).collect();
+        let mut expired: Vec<_> = self.index.held().filter(is_expired).collect();
+        expired.sort_by_key(|id| self.rows[id].holding().map(|held| held.lease_until));
+        expired.truncate(limit);
         for id in &expired {
             self.change(*id, |row| row.expire(now));
             self.notify(*id, now);
@@ -87,6 +132,23 @@ impl State {
         }
         let count = |ids: &[PaymentId]| u32::try_from(ids.len()).unwrap();
         Reaped { expired: count(&expired), deadline_failed: count(&passed) }
+    }
+}
+
+impl State {
+    /// What `schedule::stage` does: reads, and drops what is old and can claim nothing any more.
+    fn stage(&mut self, shard: &ShardLease, lead: Duration, limit: usize, now: DateTime<Utc>) -> Staged {
+        let Staged { notices, database_now, next_due } = self.outbox.stage(shard, lead, limit, now);
+        let is_dead = |staged: &StagedNotice| {
+            let row = self.rows.get(&staged.notice.payment).map(|row| &row.payment);
+            let is_its = |row: &Payment| row.status.is_claimable() && row.attempt == staged.notice.attempt;
+            staged.notice.not_before < now - OLD && !row.is_some_and(is_its)
+        };
+        let (dead, notices): (Vec<_>, Vec<_>) = notices.into_iter().partition(is_dead);
+        if self.is_held_by(shard) {
+            self.outbox.mark(&dead);
+        }
+        Staged { notices, database_now, next_due }
     }
 }
 
@@ -125,7 +187,7 @@ impl Memory {
 impl Schedule for Memory {
     async fn stage(&self, shard: &ShardLease, lead: Duration, limit: u32) -> Result<Staged, ScheduleError> {
         let limit = usize::try_from(limit).unwrap();
-        self.transact(Verb::Stage, |state, now| state.outbox.stage(shard, lead, limit, now)).await
+        self.transact(Verb::Stage, |state, now| state.stage(shard, lead, limit, now)).await
     }
 
     async fn mark(&self, shard: &ShardLease, published: &[StagedNotice]) -> Result<bool, ScheduleError> {
@@ -147,8 +209,8 @@ impl Schedule for Memory {
     ) -> Result<Vec<ClaimAnswer>, ScheduleError> {
         assert_eq!(notices.len(), claim_ids.len(), "one fresh id a notice");
         self.transact(Verb::Claim, |state, now| {
-            let pairs = notices.iter().zip(claim_ids);
-            pairs.map(|(notice, claim_id)| state.claim_one(terms, notice, *claim_id, now)).collect()
+            let asks: Vec<_> = notices.iter().zip(claim_ids.iter().copied()).collect();
+            state.claim(terms, &asks, now)
         })
         .await
     }
@@ -178,11 +240,7 @@ impl Schedule for Memory {
     }
 
     async fn settle(&self, batch: Vec<(Answered, Decision)>) -> Result<Vec<Settled>, SettleFailed> {
-        let written = self
-            .transact(Verb::Settle, |state, now| {
-                batch.iter().map(|(answered, decision)| state.settle_one(answered, decision, now)).collect()
-            })
-            .await;
+        let written = self.transact(Verb::Settle, |state, now| state.settle(&batch, now)).await;
         written.map_err(|error| SettleFailed { batch, error })
     }
 

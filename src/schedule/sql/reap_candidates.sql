@@ -5,7 +5,7 @@ SELECT p.due_day, p.id
 FROM payments p
 WHERE p.due_day BETWEEN $1 AND $2
   AND p.status = 'PROCESSING'
-  AND p.lease_until < statement_timestamp() - $3::interval
+  AND p.lease_until <= statement_timestamp() - $3::interval
 ORDER BY p.lease_until
 LIMIT $4
 FOR UPDATE SKIP LOCKED

@@ -1,0 +1,127 @@
+//! The two schedules are one: seeded sequences of every verb on memory and on Postgres, answer by answer
+//! and row by row, hashes included.
+//!
+//! Both live by one logical clock that only the sequence moves: to the microsecond before, at and after
+//! the ends of leases, deadlines and waits. So the instants are compared as they are, and nothing here
+//! depends on how fast the machine is. What differs is a fault of one side.
+//!
+//! `PUNCTUAL_CONFORMANCE_SEQUENCES` raises the count; `PUNCTUAL_CONFORMANCE_SEED` plays one again.
+
+mod broken;
+mod chance;
+mod compare;
+mod found;
+mod killed;
+mod operations;
+mod relays;
+mod sequence;
+mod stores;
+
+use broken::Broken;
+use futures_util::FutureExt;
+use sequence::{Met, Sequence};
+use std::panic::AssertUnwindSafe;
+use stores::Stores;
+
+/// Of one sequence.
+const OPERATIONS: usize = 70;
+const SEQUENCES: u64 = 24;
+/// Within so many a broken memory must be found.
+const SEQUENCES_TO_FIND: u64 = 30;
+
+fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
+}
+
+/// What must have happened, or the run shows nothing.
+const SITUATIONS: [&str; 33] = [
+    "created",
+    "replayed",
+    "key reused",
+    "external id taken",
+    "claimed",
+    "early",
+    "stale",
+    "held by another",
+    "other gateway",
+    "ahead of row",
+    "no such payment",
+    "refused: final",
+    "refused: parked",
+    "claimed late",
+    "completed",
+    "failed",
+    "parked",
+    "pending again",
+    "unknown",
+    "written earlier",
+    "fenced",
+    "fenced again",
+    "recovered",
+    "lease expired",
+    "deadline passed",
+    "cancelled",
+    "deferred",
+    "staged",
+    "marked",
+    "shard lost",
+    "shard changed hands",
+    "renewal refused",
+    "killed: create",
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_and_postgres_give_equal_answers_to_every_sequence() {
+    let mut stores = Stores::new().await;
+    let mut met = Met::new();
+    let one = setting("PUNCTUAL_CONFORMANCE_SEED");
+    let count = setting("PUNCTUAL_CONFORMANCE_SEQUENCES").unwrap_or(SEQUENCES);
+    let seeds = one.map_or(1..=count, |seed| seed..=seed);
+    let mut sequences = 0;
+    let started = std::time::Instant::now();
+    for seed in seeds {
+        let mut sequence = Sequence::new(&mut stores, &mut met, seed, None).await;
+        if let Err(difference) = sequence.run(OPERATIONS).await {
+            let told = sequence.told.join("\n");
+            panic!("{told}\nPUNCTUAL_CONFORMANCE_SEED={seed} plays it again. {difference}");
+        }
+        sequences += 1;
+        if one.is_none() && count > SEQUENCES && sequences % 50 == 0 {
+            println!("conformance sequences={sequences} so far");
+        }
+    }
+    let kills: u64 = met.iter().filter(|(what, _)| what.starts_with("killed: ")).map(|(_, n)| n).sum();
+    let operations = sequences * OPERATIONS;
+    println!("conformance sequences={sequences} operations={operations} kills={kills} differences=0 {met:?}");
+    println!("{:?}", started.elapsed());
+    if one.is_none() {
+        let kinds = ["killed: answer cut", "killed: before COMMIT", "killed: while waiting"];
+        for situation in SITUATIONS.into_iter().chain(kinds) {
+            assert!(met.contains_key(situation), "{situation} never happened: the run shows nothing of it");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_memory_that_breaks_a_rule_is_found() {
+    let mut stores = Stores::new().await;
+    for broken in Broken::ALL {
+        let mut found = None;
+        for seed in 1..=SEQUENCES_TO_FIND {
+            let mut met = Met::new();
+            let mut sequence = Sequence::new(&mut stores, &mut met, seed, Some(broken)).await;
+            // Memory's own checks may notice first.
+            let ended = AssertUnwindSafe(sequence.run(OPERATIONS)).catch_unwind().await;
+            if !matches!(ended, Ok(Ok(()))) {
+                let what = ended.map_or_else(|_| "a check of memory".to_owned(), |ended| ended.unwrap_err());
+                found = Some((
+                    seed,
+                    what.lines().next().unwrap_or_default().chars().take(90).collect::<String>(),
+                ));
+                break;
+            }
+        }
+        println!("conformance broken={broken:?} found={found:?}");
+        assert!(found.is_some(), "{broken:?} gives the same answers: the suite compares nothing");
+    }
+}

@@ -1,0 +1,361 @@
+//! What clients, workers and the keeper do, on both stores at the same instant.
+
+use super::chance::{MARGIN, answer, claim_ids, conflicting, facts, one_of, request, terms};
+use super::compare::{Difference, answered, claimed, same};
+use super::sequence::{Sequence, Ticket, pick, whole_ties};
+use crate::schedule::world::ACTOR;
+use punctual::domain::guard::{CancelGuard, Lineage};
+use punctual::domain::ids::{ActorId, ClaimId, PaymentId};
+use punctual::domain::notice::Notice;
+use punctual::domain::payment::Payment;
+use punctual::domain::retry::{Ladders, PerMille};
+use punctual::domain::state::Status;
+use punctual::outcome::{View, decide};
+use punctual::schedule::{
+    CancelAnswer, ClaimAnswer, ClaimTerms, Claimed, CreateAnswer, Made, Schedule, ScheduleError,
+};
+use rand::Rng;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// An answer that should have come.
+pub fn expected<T>(what: &str, answer: Result<T, ScheduleError>) -> Result<T, Difference> {
+    answer.map_err(|error| format!("{what}: {error:?}"))
+}
+
+/// The answer of Postgres in memory's form.
+pub fn made(answer: CreateAnswer) -> Made {
+    match answer {
+        CreateAnswer::Created(view) => Made::Created(Box::new(view.payment)),
+        CreateAnswer::Replayed(view) => Made::Replayed(Box::new(view.payment)),
+        CreateAnswer::KeyReused { payment, status, differs } => Made::KeyReused { payment, status, differs },
+        CreateAnswer::ExternalIdTaken { payment } => Made::ExternalIdTaken { payment },
+        CreateAnswer::DayNotReady => panic!("the days around today are made"),
+    }
+}
+
+impl Sequence<'_> {
+    pub async fn create(&mut self) -> Result<(), Difference> {
+        let now = self.now();
+        let number = self.requests.len();
+        let known = pick(&mut self.chance, &self.requests);
+        let new = match (known, self.chance.random_range(0..10)) {
+            (Some(known), 0..2) => known,
+            (Some(known), 2..4) => conflicting(&mut self.chance, &known),
+            _ => {
+                let new = request(&mut self.chance, number, now);
+                self.requests.push(new.clone());
+                new
+            }
+        };
+        self.tell(format!("create {} {:?} {:?}", new.idempotency_key, new.id, new.external_id));
+        let postgres = made(expected("create", self.stores.api.create(&new).await)?);
+        let memory = expected("create", self.memory.request(&new).await)?;
+        self.saw(match &postgres {
+            Made::Created(_) => "created",
+            Made::Replayed(_) => "replayed",
+            Made::KeyReused { .. } => "key reused",
+            Made::ExternalIdTaken { .. } => "external id taken",
+        });
+        same("create", &postgres, &memory)
+    }
+
+    pub async fn claim(&mut self) -> Result<(), Difference> {
+        let terms = terms(&mut self.chance);
+        let mut notices = self.pick_notices(6);
+        if let Some(twice) = pick(&mut self.chance, &notices)
+            && self.chance.random_bool(0.1)
+        {
+            notices.push(twice);
+        }
+        let ids = claim_ids(&mut self.chance, notices.len());
+        self.tell(format!("claim {terms:?} {notices:?} {ids:?}"));
+        let postgres = expected("claim", self.stores.worker.claim(&terms, &notices, &ids).await)?;
+        self.claimed_in_postgres(&terms, notices, ids, postgres).await
+    }
+
+    /// The same claim in memory, and the comparison.
+    pub async fn claimed_in_postgres(
+        &mut self,
+        terms: &ClaimTerms,
+        mut notices: Vec<Notice>,
+        mut ids: Vec<ClaimId>,
+        mut postgres: Vec<ClaimAnswer>,
+    ) -> Result<(), Difference> {
+        // Of two equal notices in one batch either may win; here it is the first.
+        for place in 0..postgres.len() {
+            let first = notices.iter().position(|other| *other == notices[place]).unwrap_or(place);
+            if matches!(postgres[place], ClaimAnswer::Claimed(_)) {
+                ids.swap(first, place);
+                postgres.swap(first, place);
+            }
+        }
+        if let Some(broken) = self.broken {
+            broken.before_claim(&self.memory, &mut notices);
+        }
+        let memory = expected("claim", self.memory.claim(terms, &notices, &ids).await)?;
+        let said = |answers: &[ClaimAnswer]| answers.iter().map(answered).collect::<Vec<_>>();
+        same("claim", &said(&postgres), &said(&memory))?;
+        for answer in &postgres {
+            use punctual::domain::guard::{Early, RefusedBecause};
+            self.saw(match answer {
+                ClaimAnswer::Claimed(_) => "claimed",
+                ClaimAnswer::Early { why: Early::NotDue, .. } => "early",
+                ClaimAnswer::Early { why: Early::Quarantined, .. } => "quarantined",
+                ClaimAnswer::Early { why: Early::Contended, .. } => "contended",
+                ClaimAnswer::Refused(proof) => match proof.why() {
+                    RefusedBecause::Stale => "stale",
+                    RefusedBecause::HeldByAnother => "held by another",
+                    RefusedBecause::OtherGateway => "other gateway",
+                    RefusedBecause::AheadOfRow => "ahead of row",
+                    RefusedBecause::NoSuchPayment => "no such payment",
+                    RefusedBecause::Parked => "refused: parked",
+                    RefusedBecause::Cancelled | RefusedBecause::Final(_) => "refused: final",
+                },
+            });
+            if let ClaimAnswer::Claimed(ours) = answer {
+                self.tickets.push(Ticket::of(ours));
+            }
+        }
+        Ok(())
+    }
+
+    pub async fn claim_late(&mut self) -> Result<(), Difference> {
+        let terms = terms(&mut self.chance);
+        let late_by = Duration::from_secs(one_of(&mut self.chance, &[0, 2, 15]));
+        let late = self.now() - late_by;
+        let is_late = |row: &Payment| {
+            row.status.is_claimable() && row.gateway == terms.gateway && row.next_attempt_at <= late
+        };
+        let mut keys: Vec<_> =
+            self.memory.payments().into_iter().filter(is_late).map(|row| row.next_attempt_at).collect();
+        keys.sort_unstable();
+        let wanted = self.chance.random_range(1..=4);
+        let ids = claim_ids(&mut self.chance, whole_ties(&keys, wanted));
+        self.tell(format!("claim_late {terms:?} {late_by:?} {ids:?}"));
+        let postgres = expected("claim_late", self.stores.worker.claim_late(&terms, late_by, &ids).await)?;
+        // Which claim id a row gets among equally late ones is the store's affair.
+        let mut ids_taken: Vec<ClaimId> = postgres.iter().map(Claimed::claim_id).collect();
+        let rest: Vec<ClaimId> = ids.into_iter().filter(|id| !ids_taken.contains(id)).collect();
+        ids_taken.extend(rest);
+        let memory = expected("claim_late", self.memory.claim_late(&terms, late_by, &ids_taken).await)?;
+        let said = |claims: &[Claimed]| claims.iter().map(claimed).collect::<Vec<_>>();
+        same("claim_late", &said(&postgres), &said(&memory))?;
+        for ours in &postgres {
+            self.saw("claimed late");
+            self.tickets.push(Ticket::of(ours));
+        }
+        Ok(())
+    }
+
+    /// Places of some tickets, newest first among them, each with its outcome.
+    pub fn pick_tickets(&mut self) -> Vec<usize> {
+        let mut places = BTreeSet::new();
+        for _ in 0..self.chance.random_range(1..=3) {
+            let count = self.tickets.len();
+            if count == 0 {
+                break;
+            }
+            let newest = count.saturating_sub(4);
+            let from = if self.chance.random_bool(0.75) { newest } else { 0 };
+            places.insert(self.chance.random_range(from..count));
+        }
+        for place in &places {
+            self.learn(*place);
+        }
+        places.into_iter().rev().collect()
+    }
+
+    /// What the worker of this claim learned, and the product's own decision on it.
+    fn learn(&mut self, place: usize) {
+        if self.tickets[place].outcome.is_some() {
+            return;
+        }
+        let now = self.now();
+        let (facts, jitter) = (facts(&mut self.chance), PerMille(self.chance.random_range(0..1000)));
+        let payment = self.tickets[place].payment();
+        let answer = answer(&mut self.chance, payment.id, payment.amount);
+        let ticket = &mut self.tickets[place];
+        let view = View { payment: ticket.payment(), was: ticket.was, key_age: ticket.key_age };
+        let decision = decide(&view, &answer, &facts, &Ladders::default(), now, jitter);
+        ticket.outcome = Some((answer, decision));
+    }
+
+    pub async fn settle(&mut self) -> Result<(), Difference> {
+        let mut places = self.pick_tickets();
+        if places.is_empty() {
+            return Ok(());
+        }
+        if self.chance.random_bool(0.08) {
+            places.push(places[0]);
+        }
+        self.tell_settle(&places);
+        let batch = places.iter().map(|place| self.tickets[*place].answered()).collect();
+        let postgres = self.stores.worker.settle(batch).await;
+        let postgres = expected("settle", postgres.map_err(|failed| failed.error))?;
+        self.settled_in_postgres(&places, &postgres.iter().map(|it| it.result()).collect::<Vec<_>>()).await
+    }
+
+    pub fn tell_settle(&mut self, places: &[usize]) {
+        for place in places {
+            let ticket = &self.tickets[*place];
+            let (id, claim) = (ticket.payment().id, ticket.claim_id);
+            let what = format!("settle {id:?} {claim:?} {:?}", ticket.outcome);
+            self.tell(what);
+        }
+    }
+
+    /// The same settle in memory, and the comparison.
+    pub async fn settled_in_postgres(
+        &mut self,
+        places: &[usize],
+        postgres: &[punctual::schedule::SettledAs],
+    ) -> Result<(), Difference> {
+        use punctual::schedule::SettledAs;
+        let before: Vec<bool> = places.iter().map(|place| self.is_recorded(*place)).collect();
+        let batch = places.iter().map(|place| self.tickets[*place].answered()).collect();
+        let memory = self.memory.settle(batch).await;
+        let memory = expected("settle", memory.map_err(|failed| failed.error))?;
+        let memory: Vec<_> = memory.iter().map(|it| it.result()).collect();
+        same("settle", &postgres.to_vec(), &memory)?;
+        for ((place, result), again) in places.iter().zip(postgres).zip(before) {
+            self.saw(match (result, again) {
+                (SettledAs::Written(_), true) => "written earlier",
+                (SettledAs::Written(Status::Completed), false) => "completed",
+                (SettledAs::Written(Status::Failed), false) => "failed",
+                (SettledAs::Written(Status::Parked), false) => "parked",
+                (SettledAs::Written(Status::Pending), false) => "pending again",
+                (SettledAs::Written(_), false) => "unknown",
+                (SettledAs::Fenced, true) => "fenced again",
+                (SettledAs::Fenced, false) => "fenced",
+            });
+            if let (Some(broken), Some(outcome)) = (self.broken, &self.tickets[*place].outcome) {
+                broken.after_settle(&self.memory, self.tickets[*place].payment().id, outcome, *result);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_recorded(&self, place: usize) -> bool {
+        let ticket = &self.tickets[place];
+        let attempts = self.memory.attempts(ticket.payment().id);
+        attempts.iter().any(|row| row.claim_id == ticket.claim_id && row.settled_at.is_some())
+    }
+
+    pub async fn recover(&mut self) -> Result<(), Difference> {
+        let terms = terms(&mut self.chance);
+        let mut pairs: BTreeSet<(PaymentId, Uuid)> = BTreeSet::new();
+        for _ in 0..3 {
+            let Some(row) = pick(&mut self.chance, &self.memory.payments()) else { return Ok(()) };
+            let held = self.memory.holding(row.id).map(|held| held.claim_id.0);
+            let never = Uuid::from_u128(self.chance.random());
+            let claim = held.filter(|_| self.chance.random_bool(0.8)).unwrap_or(never);
+            if pairs.iter().all(|(id, _)| *id != row.id) {
+                pairs.insert((row.id, claim));
+            }
+        }
+        let pairs: Vec<_> = pairs.into_iter().map(|(id, claim)| (id, ClaimId(claim))).collect();
+        self.recover_these(&terms, &pairs).await.map(drop)
+    }
+
+    pub async fn recover_these(
+        &mut self,
+        terms: &ClaimTerms,
+        pairs: &[(PaymentId, ClaimId)],
+    ) -> Result<Vec<Ticket>, Difference> {
+        self.tell(format!("recover {pairs:?}"));
+        let postgres = expected("recover", self.stores.worker.recover(terms, pairs).await)?;
+        let memory = expected("recover", self.memory.recover(terms, pairs).await)?;
+        let said = |claims: &[Claimed]| {
+            let mut said: Vec<String> = claims.iter().map(claimed).collect();
+            said.sort_unstable();
+            said
+        };
+        same("recover", &said(&postgres), &said(&memory))?;
+        for _ in &postgres {
+            self.saw("recovered");
+        }
+        Ok(postgres.iter().map(Ticket::of).collect())
+    }
+
+    pub async fn reap(&mut self) -> Result<(), Difference> {
+        let margin = one_of(&mut self.chance, &[MARGIN, MARGIN, MARGIN, Duration::ZERO]);
+        let now = self.now();
+        let rows = self.memory.payments();
+        let mut keys: Vec<_> = rows
+            .iter()
+            .filter_map(|row| self.memory.holding(row.id))
+            .map(|held| held.lease_until)
+            .filter(|until| *until + margin <= now)
+            .collect();
+        keys.sort_unstable();
+        let wanted = one_of(&mut self.chance, &[1, 2, 50]);
+        let limit = u32::try_from(whole_ties(&keys, wanted)).unwrap();
+        let limit = if wanted == 50 { 50 } else { limit };
+        self.tell(format!("reap {margin:?} {limit}"));
+        let postgres = expected("reap", self.stores.worker.reap(margin, limit).await)?;
+        let memory = expected("reap", self.memory.reap(margin, limit).await)?;
+        for _ in 0..postgres.expired {
+            self.saw("lease expired");
+        }
+        for _ in 0..postgres.deadline_failed {
+            self.saw("deadline passed");
+        }
+        if let Some(broken) = self.broken {
+            broken.after_reap(&self.memory);
+        }
+        same("reap", &postgres, &memory)
+    }
+
+    pub async fn cancel(&mut self) -> Result<(), Difference> {
+        let Some(row) = pick(&mut self.chance, &self.memory.payments()) else { return Ok(()) };
+        if self.chance.random_bool(0.1) {
+            let stranger = ActorId(Uuid::from_u128(0xA2));
+            let answer = expected("cancel", self.stores.api.cancel(stranger, row.id).await)?;
+            return same("a stranger's cancel", &format!("{answer:?}").as_str(), &"NotFound");
+        }
+        self.tell(format!("cancel {:?}", row.id));
+        let postgres = match self.stores.api.cancel(ACTOR, row.id).await {
+            Ok(CancelAnswer::Cancelled(_)) if row.status == Status::Cancelled => Some(CancelGuard::Already),
+            Ok(CancelAnswer::Cancelled(_)) => Some(CancelGuard::Win),
+            Ok(CancelAnswer::Refused(view)) => Some(CancelGuard::Refused(view.payment.status)),
+            Ok(CancelAnswer::NotFound) => None,
+            Err(ScheduleError::Unavailable(_)) => Some(CancelGuard::Quarantined),
+            Err(error) => return Err(format!("cancel: {error:?}")),
+        };
+        self.saw(match postgres {
+            Some(CancelGuard::Win) => "cancelled",
+            Some(CancelGuard::Already) => "cancelled already",
+            _ => "cancel refused",
+        });
+        same("cancel", &postgres, &self.memory.cancel(row.id))
+    }
+
+    pub async fn defer(&mut self) -> Result<(), Difference> {
+        let notices = self.pick_notices(4);
+        self.tell(format!("defer {notices:?}"));
+        let postgres = expected("defer", self.stores.worker.defer(&notices).await)?;
+        let memory = expected("defer", self.memory.defer(&notices).await)?;
+        let said = |answers: &[Option<_>]| answers.iter().map(Option::is_some).collect::<Vec<_>>();
+        for owned in said(&postgres) {
+            self.saw(if owned { "deferred" } else { "not deferred" });
+        }
+        same("defer", &said(&postgres), &said(&memory))
+    }
+
+    /// Rule R17, and its end.
+    pub async fn quarantine(&mut self) -> Result<(), Difference> {
+        self.quarantined = !self.quarantined;
+        self.tell(format!("quarantined: {}", self.quarantined));
+        if self.quarantined {
+            expected("quarantine", self.stores.worker.quarantine("commits were lost").await)?;
+            self.memory.set_lineage(Lineage::Quarantined);
+        } else {
+            let release = sqlx::query("SELECT release_lineage()").execute(&mut self.stores.sql).await;
+            release.map_err(|error| error.to_string())?;
+            self.memory.set_lineage(Lineage::Released);
+        }
+        Ok(())
+    }
+}
