@@ -95,11 +95,8 @@ async fn the_age_of_a_key_that_was_used_outlives_a_send_not_taken_until_the_next
         assert_eq!((row.unanswered, row.epoch_first_sent_at), (0, opened_at), "{was:?}");
     }
     let declining = world.claim_one(&notice(&world.row(due.payment).await)).await;
-    let next = Decision {
-        next_attempt_at: Some(due.due_at),
-        epoch: EpochChange::Next,
-        ..decision(Status::Pending)
-    };
+    let next =
+        Decision { next_attempt_at: Some(due.due_at), epoch: EpochChange::Next, ..decision(Status::Pending) };
     settle(&world, (declining.answered(answer(declined(DeclineClass::Soft))), next)).await;
     // The next epoch's key is opened anew, and may be taken back by the claim that opened it.
     let anew = world.claim_one(&notice(&world.row(due.payment).await)).await;
