@@ -180,7 +180,7 @@ pub enum TopicsError {
     #[error("Kafka does not answer: {0}")]
     Unreachable(#[source] KafkaError),
     /// The cluster answered and refused.
-    #[error("Kafka refused {topic}: {code}")]
+    #[error("Kafka refused {topic}: {code}{}", way_out(*code))]
     Refused {
         /// Which topic.
         topic: String,
@@ -192,6 +192,15 @@ pub enum TopicsError {
         "{0}; a ring in use never changes its partitions: make a new one under another kafka.topic_prefix"
     )]
     WrongPartitions(Difference),
+}
+
+/// What to do about a refusal whose cause is a setting of ours.
+fn way_out(code: RDKafkaErrorCode) -> &'static str {
+    if code == RDKafkaErrorCode::InvalidReplicationFactor {
+        "; set kafka.replication, and kafka.min_insync_replicas with it, to no more than there are brokers"
+    } else {
+        ""
+    }
 }
 
 /// What a role may rely on at its start.

@@ -165,3 +165,10 @@ async fn the_stand_in_has_every_topic_and_a_wrong_partition_count_refuses_the_st
     let refused = check(&other).await.unwrap_err().to_string();
     assert!(refused.starts_with("payments.due.m00: 2 partitions, declared 3"), "{refused}");
 }
+
+#[test]
+fn more_copies_than_brokers_are_refused_with_the_settings_that_say_so() {
+    let refused = |code| TopicsError::Refused { topic: "payments.due.now".into(), code }.to_string();
+    assert!(refused(RDKafkaErrorCode::InvalidReplicationFactor).contains("kafka.replication"));
+    assert!(!refused(RDKafkaErrorCode::TopicAuthorizationFailed).contains("kafka.replication"));
+}

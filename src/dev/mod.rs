@@ -208,8 +208,10 @@ fn print(output: Output, ours: &[(&str, String)], endpoints: &Endpoints) -> std:
             writeln!(out, "{}", serde_json::Value::Object(object))?;
         }
         Output::Table => {
+            // As a shell takes them; not exported, since the next `dev` there would take this Kafka for its own.
+            writeln!(out, "Where everything is; paste it into a second shell:\n")?;
             for (name, value) in &pairs {
-                writeln!(out, "{name:<26}{value}")?;
+                writeln!(out, "{name}={value}")?;
             }
             if pairs.iter().any(|(name, _)| *name == "PUNCTUAL_URL") {
                 recipes(&mut out, &pairs)?;

@@ -2,8 +2,9 @@
 //! client may take over its headers, nor on how many connections are open.
 //!
 //! HTTP/1.1 only. A connection that has not sent a whole head in `header_timeout` is closed, also
-//! one that idles between two requests. A head that cannot be parsed, or has more than 64 KiB or 100
-//! lines, is answered by hyper itself, with a bare status: it offers no place for a body. Past `max_connections` the loop stops accepting, so that
+//! one that idles between two requests. A head that cannot be parsed, or has more than 64 KiB (hyper
+//! looks between two reads, so twice that may pass) or 100 lines, is answered by hyper itself, with a
+//! bare status: it offers no place for a body. Past `max_connections` the loop stops accepting, so that
 //! the kernel's queue and then the clients wait. On shutdown the listener closes first, idle
 //! connections close at once, and requests in flight have `drain` to end.
 

@@ -12,6 +12,7 @@ use super::wire;
 use crate::platform::config::{Defects, OutageKind, Value};
 use axum::Router;
 use axum::body::{Body, Bytes};
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{ConnectInfo, Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -71,25 +72,31 @@ fn ndjson(body: Body) -> Response {
 }
 
 /// `?day=2026-11-28`; `defects` and `seed` in place of the settings.
+/// Others are refused, because a misspelt `defects` would otherwise rehearse a flawless report.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Asked {
     day: String,
     defects: Option<String>,
     seed: Option<u64>,
 }
 
-async fn settlement(State(shared): State<Arc<Shared>>, headers: HeaderMap, asked: Query<Asked>) -> Response {
-    report(shared, &headers, asked.0, What::Report)
+/// What was asked, or that it cannot be read: nobody but the owner of the secret is told which.
+type Readable = Result<Query<Asked>, QueryRejection>;
+
+async fn settlement(State(shared): State<Arc<Shared>>, headers: HeaderMap, asked: Readable) -> Response {
+    report(shared, &headers, asked, What::Report)
 }
 
-async fn defects(State(shared): State<Arc<Shared>>, headers: HeaderMap, asked: Query<Asked>) -> Response {
-    report(shared, &headers, asked.0, What::Defects)
+async fn defects(State(shared): State<Arc<Shared>>, headers: HeaderMap, asked: Readable) -> Response {
+    report(shared, &headers, asked, What::Defects)
 }
 
-fn report(shared: Arc<Shared>, headers: &HeaderMap, asked: Asked, what: What) -> Response {
+fn report(shared: Arc<Shared>, headers: &HeaderMap, asked: Readable, what: What) -> Response {
     if !shared.is_authorised(headers) {
         return unauthorised();
     }
+    let Ok(Query(asked)) = asked else { return invalid("invalid_query") };
     let mut terms = shared.terms.clone();
     terms.seed = asked.seed.unwrap_or(terms.seed);
     match asked.defects.as_deref().map(Defects::read) {

@@ -17,7 +17,7 @@ use crate::platform::clock::SharedClock;
 use crate::platform::config::{Latency, OutageKind};
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
+use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{ConnectInfo, DefaultBodyLimit, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -214,7 +214,7 @@ async fn look_up(
     State(shared): State<Arc<Shared>>,
     ConnectInfo(peer): ConnectInfo<Peer>,
     headers: HeaderMap,
-    Query(LookUp { key }): Query<LookUp>,
+    asked: Result<Query<LookUp>, QueryRejection>,
 ) -> Response {
     match shared.outage() {
         Some(OutageKind::Unavailable | OutageKind::UnavailableCharged) => {
@@ -228,6 +228,9 @@ async fn look_up(
     if !shared.is_authorised(&headers) {
         return respond(401, &wire::error("unauthorized", "unauthorized", None), None, false);
     }
+    let Ok(Query(LookUp { key })) = asked else {
+        return respond(400, &wire::error("invalid_request", "invalid_query", None), None, false);
+    };
     if let Err(wait) = shared.take() {
         let body = wire::error("rate_limited", "over_rate", Some(&key));
         return respond(429, &body, Some(wait), false);

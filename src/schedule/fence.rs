@@ -1,9 +1,11 @@
 //! Answers that came after their claim had ended: our own earlier COMMIT, or a zombie's evidence.
 //!
 //! Evidence never touches the status (rule R2). A decline or a proof that nothing was sent answers one
-//! send of its own epoch; a charge answers none, pages, and has an UNKNOWN payment asked again.
+//! send of its own epoch; a charge answers none, pages, and has an UNKNOWN payment asked again. What a
+//! claim brought back that this database does not know has no attempt to be kept with: it is counted and
+//! logged, for a commit was lost (rule R17).
 
-use super::proof::{Answered, SettledAs};
+use super::proof::{Answered, How, SettledAs};
 use super::settle::Outcome;
 use super::{row, statements, words};
 use crate::domain::bucket::shard;
@@ -26,14 +28,18 @@ pub(super) async fn fence_off(
     if late.is_empty() {
         return Ok(Vec::new());
     }
-    let ours = written_earlier(transaction, day, batch, &late).await?;
+    let known = known(transaction, day, batch, &late).await?;
     let mut results = Vec::with_capacity(late.len());
     for place in late {
         let (answered, _) = &batch[place];
-        let result = match ours.get(&answered.claimed().claim_id().0) {
-            Some(status) => SettledAs::Written(*status),
-            None => {
+        let result = match known.get(&answered.claimed().claim_id().0) {
+            Some(Some(status)) => SettledAs::Written(*status),
+            Some(None) => {
                 keep_evidence(transaction, day, answered).await?;
+                SettledAs::Fenced
+            }
+            None => {
+                claim_is_lost(answered);
                 SettledAs::Fenced
             }
         };
@@ -42,13 +48,14 @@ pub(super) async fn fence_off(
     Ok(results)
 }
 
-/// The states that these very claims entered: our COMMIT got through and its answer was lost.
-async fn written_earlier(
+/// The claims of these that were made here, with the state that each entered itself: our COMMIT got
+/// through and its answer was lost.
+async fn known(
     transaction: &mut PgConnection,
     day: NaiveDate,
     batch: &[Outcome],
     late: &[usize],
-) -> Result<HashMap<Uuid, Status>, Error> {
+) -> Result<HashMap<Uuid, Option<Status>>, Error> {
     let of = |place: &usize| batch[*place].0.claimed();
     let ids: Vec<Uuid> = late.iter().map(|place| of(place).payment().id.as_uuid()).collect();
     let claims: Vec<Uuid> = late.iter().map(|place| of(place).claim_id().0).collect();
@@ -58,15 +65,30 @@ async fn written_earlier(
         .bind(claims)
         .fetch_all(transaction)
         .await?;
-    let mut ours = HashMap::new();
+    let mut known = HashMap::new();
     for found in &rows {
         let fenced: bool = found.try_get("fenced")?;
         let settled_to: Option<String> = found.try_get("settled_to")?;
-        if let (false, Some(status)) = (fenced, settled_to.as_deref().and_then(Status::from_text)) {
-            ours.insert(found.try_get("claim_id")?, status);
+        let entered = settled_to.as_deref().and_then(Status::from_text).filter(|_| !fenced);
+        known.insert(found.try_get("claim_id")?, entered);
+    }
+    Ok(known)
+}
+
+/// The claim's COMMIT was acknowledged, or nothing would have been asked under it; and it is not here.
+fn claim_is_lost(answered: &Answered) {
+    let (payment, answer) = (answered.claimed().payment().id, answered.answer());
+    let verdict = answer.verdict.as_str();
+    match answer.how {
+        How::Sent => {
+            let what =
+                format!("a request was sent under a claim that the database lost; the answer: {verdict}");
+            violation::seen(Invariant::M2, Some(payment), &what);
+        }
+        How::LookedUp | How::NotStarted => {
+            tracing::error!(%payment, verdict, "the database lost a claim that it had committed");
         }
     }
-    Ok(ours)
 }
 
 async fn keep_evidence(

@@ -198,7 +198,7 @@ async fn read(pool: &PgPool, lease: &PublisherLease, limit: u32) -> Result<Optio
         waiting.bind(from_at).bind(to_at).fetch_optional(pool).await?
     };
     let (oldest_at, is_ahead) = match &waiting {
-        Some(waiting) => (waiting.try_get("at")?, xid(waiting, "xid")? >= xid(&window, "end_xid")?),
+        Some(waiting) => (waiting.try_get("at")?, waiting.try_get("is_ahead")?),
         None => (is_full.then(|| rows.last().map(|last| last.at)).flatten(), false),
     };
     let database_now: DateTime<Utc> = window.try_get("database_now")?;

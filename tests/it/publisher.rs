@@ -1,5 +1,7 @@
 //! The history as events, on real Postgres and Kafka: what anyone with a consumer sees.
 
+mod elsewhere;
+
 use crate::support::database::{TestDatabase, database};
 use crate::support::eventually;
 use crate::support::installation::Installation;
@@ -257,37 +259,6 @@ async fn death_between_acknowledgement_and_cursor_repeats_events_and_loses_none(
     assert!(world.history.unpublished(&dead, 10).await.expect("an answer").is_none());
     assert!(!world.history.advance_publisher(&dead, &stale).await.expect("an answer"));
     assert!(!world.history.renew_publisher(&dead, LENGTH).await.expect("an answer"));
-}
-
-#[tokio::test]
-async fn a_cursor_of_another_server_starts_over_from_the_oldest_row() {
-    let world = World::new().await;
-    world.run(STAND_IN).await;
-    let mut sql = world.sql().await;
-    write(&mut sql, id(1)).await;
-    write(&mut sql, id(2)).await;
-    let lease = world.lead("p1").await;
-    world.publish(&lease, 10, 2).await;
-    // As after a dump and a restore elsewhere: the rows stand, the transaction ids are another server's.
-    world
-        .run("UPDATE publisher_cursor SET system_identifier = 'elsewhere', xid = '4611686018427387904'")
-        .await;
-    assert!(world.history.unpublished(&lease, 10).await.expect("an answer").is_none(), "noticed at once");
-    world.run("UPDATE publisher_cursor SET until = now() - interval '1 s'").await;
-    let lease = world.lead("p1").await;
-    assert!(lease.started_over);
-    world.publish(&lease, 10, 2).await;
-    let (payments, repeated) = world.events.by_payment();
-    assert_eq!((payments.len(), repeated), (2, 2));
-
-    // A row from a server that was further ahead cannot be ordered yet, and that is said.
-    write(&mut sql, id(3)).await;
-    world.run("ALTER TABLE payment_history DISABLE TRIGGER USER").await;
-    let far = "INSERT INTO payment_history SELECT payment_id, 2, 'PENDING', 'PENDING', 'noted', done_by, fence, attempt,
-        epoch, at, detail, hash, '4611686018427387904' FROM payment_history WHERE seq = 1 LIMIT 1";
-    world.run(far).await;
-    let found = world.until_found(&lease, 1).await;
-    assert!(found.is_ahead, "{found:?}");
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use super::{Command, MAX_POLL_GAP, RingEvent, Taken};
 use crate::bucket::notice::decode;
 use crate::platform::metrics;
 use rdkafka::consumer::BaseConsumer;
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Headers, Message};
 use std::collections::VecDeque;
 use std::sync::mpsc as std_mpsc;
@@ -113,8 +113,8 @@ impl Poller<'_> {
 
     /// An error that lasts is logged when it begins, not each time it is repeated.
     fn judge(&mut self, error: &KafkaError) -> Result<(), String> {
-        if matches!(error, KafkaError::MessageConsumptionFatal(_)) {
-            return Err(error.to_string());
+        if let KafkaError::MessageConsumptionFatal(code) = error {
+            return Err(cannot_go_on(*code));
         }
         let said = error.to_string();
         if self.last_error.as_ref() != Some(&said) {
@@ -151,6 +151,16 @@ impl Poller<'_> {
             self.shared.throttle(false);
             tell(self.shared, &self.consumer);
         }
+    }
+}
+
+/// For people. Whoever is fenced joins again after a while and fences the other: the two take turns
+/// until somebody reads this.
+fn cannot_go_on(code: RDKafkaErrorCode) -> String {
+    if code == RDKafkaErrorCode::FencedInstanceId {
+        "another process joined under our worker.slot; give each worker a slot of its own, or none".to_owned()
+    } else {
+        code.to_string()
     }
 }
 

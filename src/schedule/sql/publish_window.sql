@@ -4,8 +4,6 @@
 SELECT c.xid::text AS xid, c.seq, c.payment_id,
        -- Every transaction below it is over, and what it committed is visible to the next statement.
        pg_snapshot_xmin(pg_current_snapshot())::text AS below_xid,
-       -- One past the newest transaction that is over: no row can carry it or more, except from elsewhere.
-       pg_snapshot_xmax(pg_current_snapshot())::text AS end_xid,
        statement_timestamp() AS database_now,
        -- A clock that once ran far ahead must not hide what is written since.
        least(c.floor_at, statement_timestamp() - interval '1 day') AS from_at,

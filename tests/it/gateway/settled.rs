@@ -157,12 +157,24 @@ async fn a_seed_repeats_its_report_and_another_one_chooses_other_lines() {
 async fn a_report_is_for_those_with_the_secret_who_ask_rightly() {
     let rig = Rig::start().await;
     for path in ["/settlement", "/settlement/defects"] {
-        let (status, body) = rig.ask("GET", &format!("{path}?day=2026-11-28"), "wrong", "").await;
-        assert_eq!((status, body.contains("ch_")), (401, false), "{path}");
-        for query in ["", "?day=yesterday", "?day=2026-11-28&defects=lost:1", "?day=2026-11-28&seed=x"] {
-            let (status, _) = rig.ask("GET", &format!("{path}{query}"), "sandbox-secret", "").await;
-            assert_eq!(status, 400, "{path}{query}");
+        for query in ["?day=2026-11-28", "", "?day=2026-11-28&seed=x"] {
+            let (status, body) = rig.ask("GET", &format!("{path}{query}"), "wrong", "").await;
+            assert_eq!((status, body.contains("ch_")), (401, false), "{path}{query}");
+        }
+        let day = "?day=2026-11-28";
+        for (query, code) in [
+            (String::new(), "invalid_query"),
+            (format!("{day}&seed=x"), "invalid_query"),
+            // Misspelt: without a refusal a rehearsal would meet a flawless report.
+            (format!("{day}&defect=missing:1"), "invalid_query"),
+            (format!("{day}&defects=lost:1"), "invalid_defects"),
+            ("?day=yesterday".to_owned(), "invalid_day"),
+        ] {
+            let (status, body) = rig.ask("GET", &format!("{path}{query}"), "sandbox-secret", "").await;
+            assert_eq!((status, body.contains(code)), (400, true), "{path}{query}: {body}");
         }
     }
+    let (status, body) = rig.ask("GET", "/charges", "sandbox-secret", "").await;
+    assert_eq!((status, body.contains("invalid_query")), (400, true), "{body}");
     rig.stop().await;
 }

@@ -75,6 +75,38 @@ async fn a_send_not_taken_hands_its_budget_and_the_key_s_age_back() {
 }
 
 #[tokio::test]
+async fn the_age_of_a_key_that_was_used_outlives_a_send_not_taken_until_the_next_epoch() {
+    let world = World::new().await;
+    let due = world.due("k1").await;
+    let first = world.claim_one(&due).await;
+    let opened_at = first.payment().epoch_first_sent_at;
+    assert!(opened_at.is_some() && first.key_age().is_none());
+    world.reap(due.payment).await;
+    let late = (first.answered(answer(declined(DeclineClass::Soft))), decision(Status::Pending));
+    assert_eq!(settle(&world, late).await, SettledAs::Fenced);
+    // No send is open any more, yet the gateway has a record under this key that grows old.
+    for was in [Status::Unknown, Status::Pending] {
+        let claimed = world.claim_one(&notice(&world.row(due.payment).await)).await;
+        assert_eq!((claimed.was(), claimed.payment().unanswered), (was, 1));
+        assert!(claimed.key_age().is_some());
+        let back = Decision { next_attempt_at: Some(due.due_at), ..decision(Status::Pending) };
+        settle(&world, (claimed.not_started(NotSent::Refused), back)).await;
+        let row = world.row(due.payment).await;
+        assert_eq!((row.unanswered, row.epoch_first_sent_at), (0, opened_at), "{was:?}");
+    }
+    let declining = world.claim_one(&notice(&world.row(due.payment).await)).await;
+    let next =
+        Decision { next_attempt_at: Some(due.due_at), epoch: EpochChange::Next, ..decision(Status::Pending) };
+    settle(&world, (declining.answered(answer(declined(DeclineClass::Soft))), next)).await;
+    // The next epoch's key is opened anew, and may be taken back by the claim that opened it.
+    let anew = world.claim_one(&notice(&world.row(due.payment).await)).await;
+    assert!(anew.key_age().is_none() && anew.payment().epoch_first_sent_at > opened_at);
+    let back = Decision { next_attempt_at: Some(due.due_at), ..decision(Status::Pending) };
+    settle(&world, (anew.not_started(NotSent::Refused), back)).await;
+    assert_eq!(world.row(due.payment).await.epoch_first_sent_at, None);
+}
+
+#[tokio::test]
 async fn repeating_a_settle_whose_commit_got_through_is_written() {
     let world = World::new().await;
     let due = world.due("k1").await;

@@ -5,6 +5,7 @@ use metrics::{Recorder, set_default_local_recorder};
 use metrics_exporter_prometheus::PrometheusRecorder;
 use punctual::domain::ids::PaymentId;
 use punctual::domain::state::Status;
+use punctual::domain::verdict::NotSent;
 use punctual::platform::metrics::{Exposition, recorder, register};
 use punctual::schedule::{Answered, Schedule};
 
@@ -91,6 +92,30 @@ async fn a_late_charge_of_what_was_called_clean_is_seen() {
         world.run(&format!("UPDATE payments SET status = '{status}', unanswered = 0")).await;
         settle(&world, completed(zombie, "ch_1")).await;
         assert_eq!(seen(&recorder), once(number), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_under_a_claim_that_the_database_lost_is_seen() {
+    let recorder = counted();
+    let _guard = set_default_local_recorder(&recorder);
+    let world = World::new().await;
+    let claimed = world.claim(&[world.due("k1").await, world.due("k2").await]).await;
+    // As after the loss of an acknowledged commit.
+    world.run("DELETE FROM attempts").await;
+    let back = "UPDATE payments SET status = 'PENDING', attempt = 0, fence = 0, unanswered = 0, sends = 0,
+        claim_id = NULL, lease_until = NULL, epoch_first_sent_at = NULL";
+    world.run(back).await;
+    for (sent, claimed) in [false, true].into_iter().zip(claimed) {
+        let id = claimed.payment().id;
+        let outcome = if sent {
+            completed(claimed, "ch_1")
+        } else {
+            (claimed.not_started(NotSent::Paced), decision(Status::Pending))
+        };
+        settle(&world, outcome).await;
+        assert_eq!(world.row(id).await.status, Status::Pending);
+        assert_eq!(seen(&recorder), if sent { once("M2") } else { vec![] });
     }
 }
 
