@@ -2,7 +2,7 @@
 //! what was not given or never happened is unknown.
 
 use super::{
-    Asked, Checked, Coverage, Given, LedgerLine, Lines, Op, Operation, Records, Report, Requirement, Rules,
+    Asked, Checked, Coverage, Given, LedgerLine, Op, Operation, Records, Report, Requirement, Rules,
     SITUATIONS, Valid, check,
 };
 use crate::bucket::dump::{Dump, DumpedEvent, DumpedNotice, Place};
@@ -481,17 +481,6 @@ fn each_situation_is_counted_or_not_to_be_seen() {
     }
     let none = Coverage::of(&Records { given: Given::default(), ..records });
     assert!(SITUATIONS.iter().all(|situation| none.met(situation.name).is_none()));
-}
-
-#[test]
-fn a_line_that_cannot_be_read_is_named_by_its_number() {
-    let mut lines = Lines::new(|it: &Operation| it.op == Op::Cancel);
-    let text = "{\"op\":\"create\",\"at\":\"2026-11-29T00:00:00Z\",\"more\":1}\n\n\
-                {\"op\":\"cancel\",\"at\":\"2026-11-29T00:00:00Z\",\"status\":null}\n{\"op\":\"pay\"}\nnever read";
-    let took: Vec<bool> = text.split('\n').map(|line| lines.take(line.as_bytes())).take(4).collect();
-    assert_eq!(took, [true, true, true, false]);
-    let told = lines.kept().expect_err("a bad line").to_string();
-    assert!(told.starts_with("line 3: unknown variant `pay`"), "{told}");
 }
 
 #[test]

@@ -248,10 +248,10 @@ impl<T: DeserializeOwned, F: Fn(&T) -> bool> Lines<T, F> {
 
     /// Reads one line; empty ones are skipped. `false`: it cannot be read, and no more is wanted.
     pub fn take(&mut self, line: &[u8]) -> bool {
+        self.number += 1;
         if line.trim_ascii().is_empty() {
             return true;
         }
-        self.number += 1;
         match serde_json::from_slice(line) {
             Ok(one) if (self.wanted)(&one) => self.kept.push(one),
             Ok(_) => {}
@@ -263,8 +263,24 @@ impl<T: DeserializeOwned, F: Fn(&T) -> bool> Lines<T, F> {
     /// What was kept.
     ///
     /// # Errors
-    /// The line that could not be read, counted without empty ones.
+    /// The line that could not be read, counted as an editor does.
     pub fn kept(self) -> Result<Vec<T>, BadLine> {
         self.bad.map_or(Ok(self.kept), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_cannot_be_read_is_named_by_its_number() {
+        let mut lines = Lines::new(|it: &Operation| it.op == Op::Cancel);
+        let text = "{\"op\":\"create\",\"at\":\"2026-11-29T00:00:00Z\",\"more\":1}\n\n\
+                    {\"op\":\"cancel\",\"at\":\"2026-11-29T00:00:00Z\",\"status\":null}\n{\"op\":\"pay\"}\nnever read";
+        let took: Vec<bool> = text.split('\n').map(|line| lines.take(line.as_bytes())).take(4).collect();
+        assert_eq!(took, [true, true, true, false]);
+        let told = lines.kept().unwrap_err().to_string();
+        assert!(told.starts_with("line 4: unknown variant `pay`"), "{told}");
     }
 }
