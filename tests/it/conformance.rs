@@ -92,8 +92,8 @@ async fn memory_and_postgres_give_equal_answers_to_every_sequence() {
     }
     let kills: u64 = met.iter().filter(|(what, _)| what.starts_with("killed: ")).map(|(_, n)| n).sum();
     let operations = sequences * OPERATIONS;
-    println!("conformance sequences={sequences} operations={operations} kills={kills} differences=0 {met:?}");
-    println!("{:?}", started.elapsed());
+    println!("conformance sequences={sequences} operations={operations} kills={kills} differences=0");
+    println!("in {:?}, met: {met:?}", started.elapsed());
     if one.is_none() {
         let kinds = ["killed: answer cut", "killed: before COMMIT", "killed: while waiting"];
         for situation in SITUATIONS.into_iter().chain(kinds) {
