@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 /// Payments of the simulation, on virtual time.
 const PAYMENTS: u64 = 1_000_000;
 /// Random sequences on memory and Postgres.
-const SEQUENCES: &str = "400";
+const SEQUENCES: &str = "250";
 /// Rules left out of the model, and of the simulated worlds, that must be found.
 const LEFT_OUT: (usize, usize) = (31, 6);
 
