@@ -139,15 +139,18 @@ async fn a_worker_whose_clock_is_stepped_leaves_the_group_and_pays_again_once_th
     nothing_was_early(&site).await;
 }
 
-/// Says how far the process's wall clock is from ours, by the newest line that it logged.
-fn shift_s(site: &mut Installation, role: &str) -> i64 {
-    let log = site.role(role).log_text();
-    let mut lines = log.lines().rev();
-    let stamp = lines.find_map(|line| {
-        let line: Value = serde_json::from_str(line).ok()?;
-        DateTime::parse_from_rfc3339(line["timestamp"].as_str()?).ok()
-    });
-    (stamp.expect("a line with a time").to_utc() - Utc::now()).num_seconds()
+/// Says how far the process's wall clock is from ours, by the newest line that it logged. It serves
+/// `/livez` before it says anything.
+async fn shift_s(site: &Installation, role: &str) -> i64 {
+    eventually(&format!("{role} logs a line with a time"), seconds(30), || async {
+        let log = site.roles[role].log_text();
+        let stamp = log.lines().rev().find_map(|line| {
+            let line: Value = serde_json::from_str(line).ok()?;
+            DateTime::parse_from_rfc3339(line["timestamp"].as_str()?).ok()
+        })?;
+        Some((stamp.to_utc() - Utc::now()).num_seconds())
+    })
+    .await
 }
 
 /// POSTs a payment due and to be executed before these instants from now; its status and body.
@@ -164,7 +167,7 @@ async fn all_but_the_worker_are_off_by(wrong_s: i64) {
         [("api", "api-1"), ("keeper", "keeper-1"), ("relay", "relay-1"), ("publisher", "publisher-1")]
     {
         site.start_shifted(role, name, wrong_s).await;
-        assert!((shift_s(&mut site, name) - wrong_s).abs() <= 10, "{name} at {wrong_s}");
+        assert!((shift_s(&site, name).await - wrong_s).abs() <= 10, "{name} at {wrong_s}");
     }
     // A deadline that passes while there is no worker, and one that only a wrong clock sees pass.
     let (status, missed) = post(&site, "missed", 1_000, 1_200).await;
