@@ -372,6 +372,7 @@ pub async fn keeper(process: Process) -> Result<(), Ended> {
         back: database.partition_days_back,
         ahead: database.partition_days_ahead,
     };
+    let forgets = keeper::Forgets { schedule: Arc::new(schedule.clone()) };
     let bounds = keeper::Bounds { schedule: Arc::new(schedule.clone()) };
     let watch = keeper::Watch { schedule: Arc::new(schedule.clone()) };
     let stop = || {
@@ -383,6 +384,7 @@ pub async fn keeper(process: Process) -> Result<(), Ended> {
     tokio::join!(
         keeper::every(reaper, settings.reap_every, keeper::Nudge::default(), clock(), stop()),
         keeper::every(partitions, settings.partitions_every, keeper::Nudge::default(), clock(), stop()),
+        keeper::every(forgets, settings.partitions_every, keeper::Nudge::default(), clock(), stop()),
         keeper::every(bounds, settings.partitions_every, keeper::Nudge::default(), clock(), stop()),
         keeper::every(watch, settings.backlog_every, keeper::Nudge::default(), clock(), stop()),
     );

@@ -1,5 +1,6 @@
 //! What a gateway promises, as data, and what can be asked of it, as a trait.
 
+use crate::domain::declines::DeclineCaps;
 use crate::domain::lease::SendGate;
 use crate::domain::payment::Payment;
 use crate::domain::verdict::Lookup;
@@ -35,6 +36,8 @@ pub struct Profile {
     pub voids_by_key: bool,
     /// A pending payment is decided by then.
     pub async_final_within: Option<Duration>,
+    /// Declines of one destination that are enough.
+    pub caps: DeclineCaps,
     /// Time to connect.
     pub connect_timeout: Duration,
     /// Time for the whole call; smaller than lease − margin (rule R14).

@@ -182,6 +182,8 @@ settings! {
         lookup: bool = true, "The gateway can be asked about a key.";
         not_found_horizon: Duration = secs(60), "A send is visible to look-ups after this long.";
         async_final_within: Duration = secs(3_600), "A pending charge is decided by then.";
+        declines_per_day: u32 = 10, "Declines of one destination within 24 hours, of all payments together, at which a soft decline becomes final; the strictest limit of the two large card networks. 0: no cap.";
+        declines_per_30_days: u32 = 15, "The same within 30 days. 0: no cap.";
         connect_timeout: Duration = secs(5), "Time to connect.";
         total_timeout: Duration = secs(20), "Time for the whole call; less than worker.lease − worker.margin.";
         max_in_flight: usize = 256, "Most calls in flight from one worker.";

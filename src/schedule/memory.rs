@@ -10,6 +10,7 @@
 //! A fault is either *error before* (nothing happened) or *performed, then lost* (COMMIT happened,
 //! its answer did not arrive); the caller sees [`ScheduleError`] in both cases and has to tell.
 
+mod declines;
 mod index;
 mod intake;
 mod outbox;
@@ -29,6 +30,7 @@ use crate::domain::notice::Notice;
 use crate::domain::payment::Payment;
 use crate::platform::clock::SharedClock;
 use chrono::{DateTime, Utc};
+use declines::Counted;
 use index::Index;
 use intake::Desk;
 use outbox::Outbox;
@@ -108,6 +110,8 @@ struct State {
     poisoned: BTreeSet<PaymentId>,
     /// Idempotency keys and external ids.
     desk: Desk,
+    /// Declines by destination and hour.
+    declines: Counted,
     lineage: Lineage,
     bad_notices: usize,
 }
@@ -132,6 +136,7 @@ impl Memory {
             relays: BTreeMap::new(),
             poisoned: BTreeSet::new(),
             desk: Desk::default(),
+            declines: Counted::default(),
             lineage: Lineage::Released,
             bad_notices: 0,
         };

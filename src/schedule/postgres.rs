@@ -5,7 +5,7 @@
 //! database clock for every "due", "expired" and "late".
 
 use super::bad_notices::BadRecord;
-use super::claim::Ask;
+use super::claim::{Ask, Terms};
 use super::failure::{before_commit, whole};
 use super::history::HistoryEntry;
 use super::keys::{ApiKeyEntry, NewApiKey};
@@ -20,6 +20,7 @@ use super::{
     partitions, reap, recover, settle, shards, stage, statements,
 };
 use crate::domain::decision::Decision;
+use crate::domain::declines::DestinationKeys;
 use crate::domain::ids::{ActorId, ClaimId, GatewayName, PaymentId};
 use crate::domain::intent::Secret;
 use crate::domain::notice::Notice;
@@ -55,6 +56,10 @@ impl Postgres {
     /// For verbs that live in files of their own.
     pub(super) fn pool(&self) -> &PgPool {
         &self.pool
+    }
+
+    fn terms(&self, terms: &ClaimTerms) -> Terms {
+        Terms { terms: terms.clone(), destinations: DestinationKeys::of(&self.secret.0) }
     }
 
     /// Ends every connection after its statement; verbs called later are `Unavailable`.
@@ -360,6 +365,14 @@ impl Postgres {
         whole(partitions::drop_drained(self.pool.clone(), back)).await
     }
 
+    /// Deletes at most `limit` counts of declines that no claim looks at any more; answers how many.
+    ///
+    /// # Errors
+    /// Any; repeat it.
+    pub async fn forget_declines(&self, limit: u32) -> Result<u64, ScheduleError> {
+        whole(partitions::forget_declines(self.pool.clone(), limit)).await
+    }
+
     /// Moves the oldest open day as far on as no open row forbids; answers where it is.
     ///
     /// # Errors
@@ -389,7 +402,7 @@ impl Schedule for Postgres {
         }
         let asks = notices.iter().zip(claim_ids);
         let asks = asks.map(|(notice, claim_id)| Ask { notice: notice.clone(), claim_id: *claim_id });
-        whole(claim::claim(self.pool.clone(), terms.clone(), asks.collect())).await
+        whole(claim::claim(self.pool.clone(), self.terms(terms), asks.collect())).await
     }
 
     async fn claim_late(
@@ -398,7 +411,7 @@ impl Schedule for Postgres {
         late_by: Duration,
         claim_ids: &[ClaimId],
     ) -> Result<Vec<Claimed>, ScheduleError> {
-        whole(claim_late::claim_late(self.pool.clone(), terms.clone(), late_by, claim_ids.to_vec())).await
+        whole(claim_late::claim_late(self.pool.clone(), self.terms(terms), late_by, claim_ids.to_vec())).await
     }
 
     async fn recover(
@@ -406,11 +419,11 @@ impl Schedule for Postgres {
         terms: &ClaimTerms,
         claimed: &[(PaymentId, ClaimId)],
     ) -> Result<Vec<Claimed>, ScheduleError> {
-        whole(recover::recover(self.pool.clone(), terms.clone(), claimed.to_vec())).await
+        whole(recover::recover(self.pool.clone(), self.terms(terms), claimed.to_vec())).await
     }
 
     async fn settle(&self, batch: Vec<(Answered, Decision)>) -> Result<Vec<Settled>, SettleFailed> {
-        match tokio::spawn(settle::settle(self.pool.clone(), batch).in_current_span()).await {
+        match tokio::spawn(settle::settle(self.pool.clone(), self.secret.0, batch).in_current_span()).await {
             Ok(settled) => settled,
             // A panic inside loses the batch; the leases run out and the payments are asked about.
             Err(error) => {

@@ -61,6 +61,7 @@ statements! {
     FENCE = "sql/fence.sql",
     FIND = "sql/find.sql",
     FIND_API_KEY = "sql/find_api_key.sql",
+    FORGET_DECLINES = "sql/forget_declines.sql",
     FOUND_DIGESTS = "sql/found_digests.sql",
     FOUND_EXTERNAL_ID = "sql/found_external_id.sql",
     FOUND_KEY = "sql/found_key.sql",

@@ -12,6 +12,7 @@ use super::host::{Host, HostClock};
 use super::kafka::Kafka;
 use super::nodes::{Kind, Node, World};
 use super::trace::{Texts, Trace};
+use crate::domain::declines::DeclineCaps;
 use crate::domain::ids::{GatewayName, PaymentId, gateway_key};
 use crate::domain::lease::SendGate;
 use crate::domain::payment::Payment;
@@ -342,6 +343,7 @@ fn dials(question: &Question) -> Dials {
             not_found_horizon: Duration::from_secs(60),
             voids_by_key: false,
             async_final_within: None,
+            caps: DeclineCaps::default(),
             connect_timeout: Duration::from_secs(5),
             total_timeout,
             max_in_flight: question.max_in_flight,

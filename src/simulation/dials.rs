@@ -5,6 +5,7 @@
 //! seconds, ladders of a minute, keys that live for minutes. What belongs together keeps its order: a
 //! call is shorter than its lease, and what may delay a request is shorter than the key's margin.
 
+use crate::domain::declines::DeclineCaps;
 use crate::domain::facts::Facts;
 use crate::domain::ids::GatewayName;
 use crate::domain::retry::Ladders;
@@ -205,7 +206,11 @@ impl Dials {
             // A deadline on a request that was lost is a question until the key's life is over.
             deadlines: if key_ttl > secs(3_600) && seed % 2 == 1 { 0 } else { 200 },
             declines: if chance.hits(600) { 20 + chance.below(300) } else { 0 },
-            profile: profile(replays_declines, key_ttl, lookup, &faults, &chance),
+            profile: Profile {
+                // Each payment has a payee of its own here, so this cuts its ladder short.
+                caps: DeclineCaps { per_day: if seed % 4 == 3 { 3 } else { 0 }, per_30_days: 0 },
+                ..profile(replays_declines, key_ttl, lookup, &faults, &chance)
+            },
             truth: Truth { replays_declines, key_ttl },
             ladders: ladders(),
             settings,
@@ -273,6 +278,7 @@ fn profile(
         not_found_horizon: secs(20),
         voids_by_key: false,
         async_final_within: (faults.pending > 0 && chance.hits(700)).then_some(secs(60)),
+        caps: DeclineCaps::default(),
         connect_timeout: secs(2),
         total_timeout: secs(7),
         max_in_flight: chance.pick(&[2, 8, 32]),

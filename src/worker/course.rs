@@ -57,7 +57,12 @@ pub(super) fn course(gateway: &dyn Gateway, facts: &Facts, claimed: &Claimed, no
 
 /// The claim as judgement sees it.
 pub(super) fn view(claimed: &Claimed) -> View<'_> {
-    View { payment: claimed.payment(), was: claimed.was(), key_age: claimed.key_age() }
+    View {
+        payment: claimed.payment(),
+        was: claimed.was(),
+        key_age: claimed.key_age(),
+        declines: claimed.declines(),
+    }
 }
 
 /// The part of a gateway's description that decides money questions.
@@ -71,5 +76,6 @@ pub fn facts(profile: &Profile) -> Facts {
         declines: if profile.replays_declines { Declines::Replayed } else { Declines::Forgotten },
         lookup: if profile.lookup { LookupSupport::ByKey } else { LookupSupport::None },
         async_final_within: profile.async_final_within,
+        caps: profile.caps,
     }
 }

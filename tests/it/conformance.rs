@@ -34,7 +34,7 @@ fn setting(name: &str) -> Option<u64> {
 }
 
 /// What must have happened, or the run shows nothing.
-const SITUATIONS: [&str; 33] = [
+const SITUATIONS: [&str; 35] = [
     "created",
     "replayed",
     "key reused",
@@ -68,6 +68,8 @@ const SITUATIONS: [&str; 33] = [
     "shard changed hands",
     "renewal refused",
     "killed: create",
+    "declined too often",
+    "declines older than a day",
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

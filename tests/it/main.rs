@@ -10,6 +10,7 @@ mod support;
 mod broker;
 #[cfg(feature = "faults")]
 mod conformance;
+mod declines;
 mod dev;
 mod flow;
 #[cfg(feature = "faults")]

@@ -180,6 +180,9 @@ impl Installation {
             ("kafka.replication", "1"),
             ("kafka.min_insync_replicas", "1"),
             ("sandbox.ledger", &ledger),
+            // All payments of a kind share one destination.
+            ("gateway.declines_per_day", "0"),
+            ("gateway.declines_per_30_days", "0"),
         ];
         for (name, value) in own.iter().chain(settings) {
             environment.insert(variable(name), (*value).to_owned());

@@ -48,7 +48,10 @@ impl State {
         }
         let payment = self.rows.get(&id).map(|row| &row.payment);
         let may = guard::claim(payment, notice, &terms.gateway, now, self.lineage) == ClaimGuard::Win;
-        may.then(|| self.change(id, |row| row.claim(terms, claim_id, now)))
+        may.then(|| {
+            self.change(id, |row| row.claim(terms, claim_id, now));
+            self.claimed(id, terms.asked_at)
+        })
     }
 
     fn explain(&self, terms: &ClaimTerms, notice: &Notice, now: DateTime<Utc>) -> ClaimAnswer {
@@ -83,6 +86,9 @@ impl State {
 
     fn settle_one(&mut self, answered: &Answered, decision: &Decision, now: DateTime<Utc>) -> Settled {
         let id = answered.claimed().payment().id;
+        if !self.rows[&id].is_answered(answered.claimed().claim_id()) {
+            self.declines.count(answered, now);
+        }
         let (result, outcome) = self.change(id, |row| row.settle(answered, decision, now));
         match outcome {
             Outcome::Again => self.notify(id, now),
@@ -110,7 +116,11 @@ impl State {
         let late = self.index.claimable(&terms.gateway, now).filter(wanted).take(claim_ids.len());
         let late: Vec<PaymentId> = late.collect();
         let pairs = late.into_iter().zip(claim_ids);
-        pairs.map(|(id, claim_id)| self.change(id, |row| row.claim(terms, *claim_id, now))).collect()
+        let claims = pairs.map(|(id, claim_id)| {
+            self.change(id, |row| row.claim(terms, *claim_id, now));
+            self.claimed(id, terms.asked_at)
+        });
+        claims.collect()
     }
 
     fn reap(&mut self, margin: Duration, limit: usize, now: DateTime<Utc>) -> Reaped {
@@ -232,7 +242,7 @@ impl Schedule for Memory {
         self.transact(Verb::Recover, |state, _| {
             let ours = claimed.iter().filter_map(|(id, claim_id)| {
                 let row: &Row = state.rows.get(id)?;
-                row.is_held_by(*claim_id).then(|| row.claimed(terms.asked_at))
+                row.is_held_by(*claim_id).then(|| state.claimed(*id, terms.asked_at))
             });
             ours.collect()
         })

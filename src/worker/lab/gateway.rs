@@ -3,6 +3,7 @@
 //! It is the opposite party: it knows what really happened, including what its caller was never
 //! told, so a test can count charges instead of believing states.
 
+use crate::domain::declines::DeclineCaps;
 use crate::domain::ids::{ClaimId, GatewayName, PaymentId, gateway_key};
 use crate::domain::lease::SendGate;
 use crate::domain::money::Money;
@@ -319,6 +320,7 @@ pub fn sandbox_profile() -> Profile {
         not_found_horizon: Duration::from_secs(60),
         voids_by_key: false,
         async_final_within: None,
+        caps: DeclineCaps::default(),
         connect_timeout: Duration::from_secs(5),
         total_timeout: Duration::from_secs(20),
         max_in_flight: 16,

@@ -8,6 +8,7 @@ use punctual::domain::guard::{CancelGuard, Lineage};
 use punctual::domain::ids::{ActorId, ClaimId, PaymentId};
 use punctual::domain::notice::Notice;
 use punctual::domain::payment::Payment;
+use punctual::domain::reason::Reason;
 use punctual::domain::retry::{Ladders, PerMille};
 use punctual::domain::state::Status;
 use punctual::outcome::{View, decide};
@@ -177,9 +178,22 @@ impl Sequence<'_> {
         let payment = self.tickets[place].payment();
         let answer = answer(&mut self.chance, payment.id, payment.amount);
         let ticket = &mut self.tickets[place];
-        let view = View { payment: ticket.payment(), was: ticket.was, key_age: ticket.key_age };
+        let view = View {
+            payment: ticket.payment(),
+            was: ticket.was,
+            key_age: ticket.key_age,
+            declines: ticket.declines,
+        };
         let decision = decide(&view, &answer, &facts, &Ladders::default(), now, jitter);
+        let capped = decision.reason == Some(Reason::DeclinedTooOften);
+        let before = ticket.declines.thirty_days > ticket.declines.day;
         ticket.outcome = Some((answer, decision));
+        if capped {
+            self.saw("declined too often");
+        }
+        if before {
+            self.saw("declines older than a day");
+        }
     }
 
     pub async fn settle(&mut self) -> Result<(), Difference> {

@@ -6,6 +6,7 @@ use super::compare::{self, Difference};
 use super::stores::{Logical, Stores};
 use chrono::{DateTime, TimeDelta, Utc};
 use punctual::domain::decision::Decision;
+use punctual::domain::declines::DeclineCounts;
 use punctual::domain::ids::{ClaimId, PaymentId};
 use punctual::domain::lease::Mono;
 use punctual::domain::notice::Notice;
@@ -31,6 +32,7 @@ pub struct Ticket {
     pub was: Status,
     asked_at: Mono,
     pub key_age: Option<Duration>,
+    pub declines: DeclineCounts,
     /// Learned once, and the same ever after.
     pub outcome: Option<(Answer, Decision)>,
 }
@@ -44,6 +46,7 @@ impl Ticket {
             was: claimed.was(),
             asked_at: claimed.asked_at(),
             key_age: claimed.key_age(),
+            declines: claimed.declines(),
             outcome: None,
         }
     }
@@ -252,6 +255,9 @@ impl<'a> Sequence<'a> {
             edges.extend(held.map(|held| (held.lease_until, Operation::Settle)));
             edges.extend(held.map(|held| (held.lease_until + MARGIN, Operation::Reap)));
         }
+        // A count of declines leaves the window of a day.
+        let day = TimeDelta::hours(25);
+        edges.extend(self.memory.declines().iter().map(|(_, _, hour, _)| (*hour + day, Operation::Claim)));
         edges.retain(|(at, _)| *at > now && *at < until);
         edges.sort_by_key(|(at, _)| *at);
         let mut to = now + TimeDelta::microseconds(self.chance.random_range(1..20_000_000));
