@@ -72,6 +72,13 @@ pub enum Verb {
         /// The settling claim.
         claim_id: ClaimId,
     },
+    /// [`super::guard::settle`], asked by a renewal.
+    Renew {
+        /// The renewed claim's fence.
+        fence: Fence,
+        /// The renewed claim.
+        claim_id: ClaimId,
+    },
     /// [`super::guard::reap`]
     Reap {
         /// The reaper's margin.
@@ -173,6 +180,7 @@ pub fn cases(now: DateTime<Utc>) -> Vec<Case> {
     table.late_claims();
     table.cancels_and_deadlines();
     table.settles_and_reaps();
+    table.renewals();
     table.defers();
     table.cases
 }
@@ -360,6 +368,27 @@ impl Table {
         let row = self.row(Status::Unknown);
         let verb = Verb::Reap { margin: Duration::ZERO };
         self.add("a row without a claim is not reaped", Some(row), verb, Expect::Yes(false));
+    }
+
+    fn renewals(&mut self) {
+        for (name, status, fence, claim_id, expect) in [
+            ("the holding claim's lease is renewed", Status::Processing, 2, CLAIM, true),
+            ("a lease is not renewed under an older fence", Status::Processing, 1, CLAIM, false),
+            ("another claim of the same fence renews nothing", Status::Processing, 2, OTHER_CLAIM, false),
+            ("after the reaper nothing is renewed", Status::Unknown, 2, CLAIM, false),
+            ("after a settle nothing is renewed", Status::Completed, 2, CLAIM, false),
+            ("a clean row has no lease to renew", Status::Pending, 2, CLAIM, false),
+        ] {
+            let verb = Verb::Renew { fence: Fence(fence), claim_id };
+            self.add(name, Some(self.row(status)), verb, Expect::Yes(expect));
+        }
+        // Until the reaper comes nobody else can have called the gateway.
+        let verb = Verb::Renew { fence: Fence(2), claim_id: CLAIM };
+        let row = self.row(Status::Processing);
+        self.add("an expired lease that nobody took away is renewed", Some(row), verb, Expect::Yes(true));
+        if let Some(holding) = self.cases.last_mut().and_then(|case| case.holding.as_mut()) {
+            holding.lease_until = self.now - TimeDelta::minutes(10);
+        }
     }
 
     fn defers(&mut self) {

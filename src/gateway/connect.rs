@@ -139,6 +139,7 @@ fn profile(settings: &Settings) -> Profile {
         caps: DeclineCaps { per_day: settings.declines_per_day, per_30_days: settings.declines_per_30_days },
         connect_timeout: settings.connect_timeout,
         total_timeout: settings.total_timeout,
+        renews_lease: settings.renew_lease,
         max_in_flight: settings.max_in_flight,
     }
 }

@@ -40,8 +40,10 @@ pub struct Profile {
     pub caps: DeclineCaps,
     /// Time to connect.
     pub connect_timeout: Duration,
-    /// Time for the whole call; smaller than lease − margin (rule R14).
+    /// Time for the whole call; smaller than lease − margin (rule R14), unless leases are renewed.
     pub total_timeout: Duration,
+    /// Leases are renewed while a call is in flight, so that a call may outlast one.
+    pub renews_lease: bool,
     /// Largest number of calls in flight from one worker.
     pub max_in_flight: usize,
 }

@@ -185,7 +185,8 @@ settings! {
         declines_per_day: u32 = 10, "Declines of one destination within 24 hours, of all payments together, at which a soft decline becomes final; the strictest limit of the two large card networks. 0: no cap.";
         declines_per_30_days: u32 = 15, "The same within 30 days. 0: no cap.";
         connect_timeout: Duration = secs(5), "Time to connect.";
-        total_timeout: Duration = secs(20), "Time for the whole call; less than worker.lease − worker.margin.";
+        total_timeout: Duration = secs(20), "Time for the whole call; less than worker.lease − worker.margin, unless renew_lease.";
+        renew_lease: bool = false, "Leases are renewed while the gateway is called, so a call may outlast worker.lease.";
         max_in_flight: usize = 256, "Most calls in flight from one worker.";
     }
     /// The simulated gateway; what each switch imitates is told in the README.

@@ -132,6 +132,9 @@ metrics! {
     Counter SETTLES_ABANDONED = "settles_abandoned_total", Count,
         "Outcomes that could not be written while their lease lasted; the payment becomes UNKNOWN and is asked for.",
         [], &[];
+    Counter LEASES_RENEWED = "leases_renewed_total", Count,
+        "Leases of claims whose call was in flight: renewed, found lost, or statements that failed.",
+        [result: Closed(&["renewed", "lost", "failed"])], &[];
     Counter CLOCKS_APART = "clocks_apart_total", Count,
         "Samples in which host and database clock were too far apart, so that claiming stopped.", [], &[];
     Counter ATTEMPTS = "attempts_total", Count, "Attempts by what came of them.",

@@ -108,6 +108,10 @@ impl Schedule for Outbox {
     ) -> Result<Vec<Claimed>, ScheduleError> {
         unreachable!("a relay claims nothing")
     }
+    async fn renew(&self, _: &[OpenClaim], _: Duration) -> Result<Vec<Renewed>, ScheduleError> {
+        unreachable!("no relay renews a claim")
+    }
+
     async fn recover(
         &self,
         _: &ClaimTerms,

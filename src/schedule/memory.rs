@@ -21,7 +21,7 @@ mod verbs;
 pub use intake::Made;
 pub use rows::AttemptRow;
 
-use super::port::ScheduleError;
+use super::port::{OpenClaim, Renewed, ScheduleError};
 use super::proof::BadNoticeKept;
 use crate::domain::guard::{self, CancelGuard, Holding, Lineage};
 use crate::domain::history::HistoryRow;
@@ -54,6 +54,8 @@ pub enum Verb {
     ClaimLate,
     /// `Schedule::recover`.
     Recover,
+    /// `Schedule::renew`.
+    Renew,
     /// `Schedule::settle`.
     Settle,
     /// `Schedule::defer`.
@@ -264,6 +266,28 @@ impl Memory {
     /// Edits a row behind the rules' back, to build a test's starting point.
     pub fn edit(&self, id: PaymentId, edit: impl FnOnce(&mut Payment)) {
         self.state().change(id, |row| edit(&mut row.payment));
+    }
+
+    /// Breaks the rules on purpose: the reaper takes a claim away whose lease has not ended.
+    pub fn take_away(&self, id: PaymentId) {
+        let now = self.clock.wall();
+        let mut state = self.state();
+        state.change(id, |row| row.expire(now));
+        state.notify(id, now);
+    }
+
+    /// Breaks the rules on purpose: renews the lease of whatever claim holds these rows.
+    pub fn renew_whoever_holds(&self, claims: &[OpenClaim], length: Duration) -> Vec<Renewed> {
+        let until = self.clock.wall() + length;
+        let mut state = self.state();
+        let renewed = claims.iter().map(|claim| {
+            let is_held = state.rows.get(&claim.payment).is_some_and(|row| row.holding().is_some());
+            if is_held {
+                state.change(claim.payment, |row| row.renew(until));
+            }
+            if is_held { Renewed::Held } else { Renewed::Lost }
+        });
+        renewed.collect()
     }
 
     /// Breaks the rules on purpose: the row is called clean although its sends are open.

@@ -41,6 +41,7 @@ mod publish;
 mod reap;
 mod records;
 mod recover;
+mod renew;
 mod row;
 mod settle;
 mod shards;

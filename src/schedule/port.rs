@@ -4,7 +4,7 @@
 
 use super::proof::{Answered, ClaimAnswer, Claimed, Deferred, Settled};
 use crate::domain::decision::Decision;
-use crate::domain::ids::{ClaimId, GatewayName, PaymentId, WorkerName};
+use crate::domain::ids::{ClaimId, Fence, GatewayName, PaymentId, WorkerName};
 use crate::domain::lease::{Lease, Mono};
 use crate::domain::notice::Notice;
 use chrono::{DateTime, Utc};
@@ -59,6 +59,26 @@ pub fn unless_defect<T>(
             Ok(None)
         }
     }
+}
+
+/// A claim whose worker waits for the gateway's answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenClaim {
+    /// Of which payment.
+    pub payment: PaymentId,
+    /// The claim's fence.
+    pub fence: Fence,
+    /// The claim's name.
+    pub claim_id: ClaimId,
+}
+
+/// What a renewal found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Renewed {
+    /// The claim holds the row, for a whole lease from now on.
+    Held,
+    /// It does not: it expired and was taken away, or its outcome is written. Nothing was changed.
+    Lost,
 }
 
 /// A kept source.
@@ -174,6 +194,14 @@ pub trait Schedule: Send + Sync + 'static {
         terms: &ClaimTerms,
         claimed: &[(PaymentId, ClaimId)],
     ) -> impl Future<Output = Result<Vec<Claimed>, ScheduleError>> + Send;
+
+    /// Grants `length` anew to each of these claims that holds its row (rule R14), by the database's clock;
+    /// one answer a claim, in input order. Repeating it is safe.
+    fn renew(
+        &self,
+        claims: &[OpenClaim],
+        length: Duration,
+    ) -> impl Future<Output = Result<Vec<Renewed>, ScheduleError>> + Send;
 
     /// Writes a batch of outcomes under their fences; one `Settled` a row, in order (rule R2).
     /// Repeating it after any failure is safe.

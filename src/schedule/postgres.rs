@@ -11,13 +11,14 @@ use super::history::HistoryEntry;
 use super::keys::{ApiKeyEntry, NewApiKey};
 use super::list::{ListFilter, ListOrder, ListPage, LookUp, Place};
 use super::port::{
-    ClaimTerms, Reaped, Schedule, ScheduleError, SettleFailed, ShardLease, Staged, StagedNotice, Standing,
+    ClaimTerms, OpenClaim, Reaped, Renewed, Schedule, ScheduleError, SettleFailed, ShardLease, Staged,
+    StagedNotice, Standing,
 };
 use super::proof::{Answered, BadNoticeKept, ClaimAnswer, Claimed, Deferred, Settled};
 use super::records::{ApiKeyRecord, CancelAnswer, CreateAnswer, NewPayment, PaymentView};
 use super::{
     audit, bad_notices, cancel, claim, claim_late, create, defer, find, history, keys, lineage, list, mark,
-    partitions, reap, recover, settle, shards, stage, statements,
+    partitions, reap, recover, renew, settle, shards, stage, statements,
 };
 use crate::domain::decision::Decision;
 use crate::domain::declines::DestinationKeys;
@@ -420,6 +421,10 @@ impl Schedule for Postgres {
         claimed: &[(PaymentId, ClaimId)],
     ) -> Result<Vec<Claimed>, ScheduleError> {
         whole(recover::recover(self.pool.clone(), self.terms(terms), claimed.to_vec())).await
+    }
+
+    async fn renew(&self, claims: &[OpenClaim], length: Duration) -> Result<Vec<Renewed>, ScheduleError> {
+        whole(renew::renew(self.pool.clone(), claims.to_vec(), length)).await
     }
 
     async fn settle(&self, batch: Vec<(Answered, Decision)>) -> Result<Vec<Settled>, SettleFailed> {

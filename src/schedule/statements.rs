@@ -96,6 +96,7 @@ statements! {
     REGISTER_GATEWAY = "sql/register_gateway.sql",
     RELEASE_LINEAGE = "sql/release_lineage.sql",
     RELEASE_SHARDS = "sql/release_shards.sql",
+    RENEW = "sql/renew.sql",
     RENEW_SHARDS = "sql/renew_shards.sql",
     RETIRE_RELAY = "sql/retire_relay.sql",
     REVOKE_API_KEY = "sql/revoke_api_key.sql",

@@ -346,6 +346,7 @@ fn dials(question: &Question) -> Dials {
             caps: DeclineCaps::default(),
             connect_timeout: Duration::from_secs(5),
             total_timeout,
+            renews_lease: false,
             max_in_flight: question.max_in_flight,
         },
     }

@@ -131,6 +131,8 @@ pub enum Broken {
     CommitAtPoll,
     /// Each attempt has a gateway key of its own (against R4).
     KeyPerAttempt,
+    /// A lease is renewed for whoever asks (against R14).
+    RenewalWithoutFence,
 }
 
 /// One world.
@@ -168,6 +170,8 @@ pub struct Truth {
     pub key_ttl: Duration,
 }
 
+/// The longest call at a gateway that may be slower than a lease.
+pub(super) const SLOW_CALL: Duration = secs(30);
 /// The longest that a paused process stands still.
 pub(super) const LONGEST_PAUSE: Duration = secs(24);
 /// The longest that a request travels.
@@ -208,6 +212,8 @@ impl Dials {
             declines: if chance.hits(600) { 20 + chance.below(300) } else { 0 },
             profile: Profile {
                 // Each payment has a payee of its own here, so this cuts its ladder short.
+                renews_lease: seed % 3 == 1,
+                total_timeout: if seed % 3 == 1 { SLOW_CALL } else { secs(7) },
                 caps: DeclineCaps { per_day: if seed % 4 == 3 { 3 } else { 0 }, per_30_days: 0 },
                 ..profile(replays_declines, key_ttl, lookup, &faults, &chance)
             },
@@ -230,6 +236,13 @@ impl Dials {
             }
             Broken::AgelessKey => {
                 (self.profile.key_ttl, self.truth.key_ttl) = (secs(90 * 86_400), secs(20));
+            }
+            // Met where calls are long and the database fails now and then.
+            Broken::RenewalWithoutFence => {
+                self.profile.renews_lease = true;
+                self.profile.total_timeout = SLOW_CALL;
+                self.faults.gateway_slow = 500;
+                self.faults.db_error = 500;
             }
             Broken::Nothing
             | Broken::LeaseToPending
@@ -281,6 +294,7 @@ fn profile(
         caps: DeclineCaps::default(),
         connect_timeout: secs(2),
         total_timeout: secs(7),
+        renews_lease: false,
         max_in_flight: chance.pick(&[2, 8, 32]),
     }
 }

@@ -81,6 +81,8 @@ pub(super) struct Bank {
     pub(super) declines: u64,
     pub(super) lookup_lag: Duration,
     pub(super) work: (Duration, Duration),
+    /// The longest that it takes.
+    pub(super) slowest: Duration,
     pub(super) time: VirtualTime,
     pub(super) chance: Arc<Chance>,
     pub(super) faults: Arc<Mutex<Faults>>,
@@ -127,12 +129,14 @@ const CLASSES: [DeclineClass; 7] = [
 
 impl Bank {
     pub(super) fn new(parts: BankParts) -> Self {
-        let BankParts { truth, declines, lookup_lag, work, time, chance, faults, trace, memory } = parts;
+        let BankParts { truth, declines, lookup_lag, work, slowest, time, chance, faults, trace, memory } =
+            parts;
         Self {
             truth,
             declines,
             lookup_lag,
             work,
+            slowest,
             time,
             chance,
             faults,
@@ -169,7 +173,7 @@ impl Bank {
         };
         let slow = chance.hits(faults.gateway_slow);
         let work = if slow {
-            chance.between(self.work.1, Duration::from_secs(12))
+            chance.between(self.work.1, self.slowest)
         } else {
             chance.between(self.work.0, self.work.1)
         };
@@ -351,6 +355,7 @@ pub(super) struct BankParts {
     pub(super) declines: u64,
     pub(super) lookup_lag: Duration,
     pub(super) work: (Duration, Duration),
+    pub(super) slowest: Duration,
     pub(super) time: VirtualTime,
     pub(super) chance: Arc<Chance>,
     pub(super) faults: Arc<Mutex<Faults>>,

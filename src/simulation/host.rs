@@ -23,8 +23,8 @@ use crate::keeper::Upkeep;
 use crate::platform::clock::Clock;
 use crate::relay::Shards;
 use crate::schedule::{
-    Answered, Backlog, BadNoticeKept, ClaimAnswer, ClaimTerms, Claimed, Deferred, Memory, Reaped,
-    RefusedBecause, Schedule, ScheduleError, SettleFailed, Settled, SettledAs, ShardLease, Staged,
+    Answered, Backlog, BadNoticeKept, ClaimAnswer, ClaimTerms, Claimed, Deferred, Memory, OpenClaim, Reaped,
+    RefusedBecause, Renewed, Schedule, ScheduleError, SettleFailed, Settled, SettledAs, ShardLease, Staged,
     StagedNotice, Standing,
 };
 use crate::worker::Store;
@@ -262,6 +262,34 @@ impl Schedule for Line {
         claimed: &[(PaymentId, ClaimId)],
     ) -> Result<Vec<Claimed>, ScheduleError> {
         self.call(self.memory.recover(terms, claimed)).await
+    }
+
+    async fn renew(&self, claims: &[OpenClaim], length: Duration) -> Result<Vec<Renewed>, ScheduleError> {
+        let work = async {
+            match self.broken {
+                Broken::RenewalWithoutFence => Ok(self.memory.renew_whoever_holds(claims, length)),
+                _ => self.memory.renew(claims, length).await,
+            }
+        };
+        // Looked at by the names of the claims alone, before anything else can happen.
+        let answers = self.call(async {
+            let answers = work.await?;
+            for (claim, answer) in claims.iter().zip(&answers) {
+                let id = Some(claim.payment);
+                let holds =
+                    self.memory.holding(claim.payment).is_some_and(|it| it.claim_id == claim.claim_id);
+                match answer {
+                    Renewed::Held if !holds => {
+                        let what = format!("a lease was renewed for {claim:?}, which does not hold the row");
+                        self.trace.broke(Invariant::H4, id, what);
+                    }
+                    Renewed::Held => self.trace.met(Met::Renewed, id, claim.fence.0 as u64),
+                    Renewed::Lost => self.trace.met(Met::RenewedTooLate, id, claim.fence.0 as u64),
+                }
+            }
+            Ok(answers)
+        });
+        answers.await
     }
 
     async fn settle(&self, batch: Vec<(Answered, Decision)>) -> Result<Vec<Settled>, SettleFailed> {

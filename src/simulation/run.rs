@@ -127,6 +127,7 @@ fn world(time: &VirtualTime, trace: &Trace, dials: &Arc<Dials>) -> (Arc<World>, 
         declines: dials.declines,
         lookup_lag: dials.lookup_lag,
         work: (Duration::from_millis(1), Duration::from_millis(400)),
+        slowest: dials.profile.total_timeout + Duration::from_secs(5),
         time: time.clone(),
         chance: Arc::clone(&chance),
         faults: Arc::clone(&faults),
@@ -188,7 +189,13 @@ fn database_faults(
                 Verb::Claim | Verb::ClaimLate => trace.met(Met::LostClaim, None, verb as u64),
                 Verb::Settle => trace.met(Met::LostSettle, None, 0),
                 Verb::Mark => trace.met(Met::LostMark, None, 0),
-                Verb::Create | Verb::Stage | Verb::Recover | Verb::Defer | Verb::Reap | Verb::Shards => {}
+                Verb::Create
+                | Verb::Stage
+                | Verb::Recover
+                | Verb::Renew
+                | Verb::Defer
+                | Verb::Reap
+                | Verb::Shards => {}
             }
             return Fault::PerformedThenLost;
         }

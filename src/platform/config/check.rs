@@ -5,6 +5,7 @@
 
 use super::load::{Problem, Problems};
 use super::{Config, Setting};
+use crate::domain::lease::renewal_interval;
 use std::time::Duration;
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -85,9 +86,14 @@ impl Found<'_> {
 fn lease(found: &mut Found<'_>) {
     let (worker, gateway) = (&found.config.worker, &found.config.gateway);
     found.refuse_unless(
-        gateway.total_timeout < worker.lease.saturating_sub(worker.margin),
+        gateway.renew_lease || gateway.total_timeout < worker.lease.saturating_sub(worker.margin),
         &["gateway.total_timeout", "worker.lease", "worker.margin"],
         "the gateway's time-out must be shorter than lease − margin, or a call outlives its claim",
+    );
+    found.refuse_unless(
+        !gateway.renew_lease || worker.margin + renewal_interval(worker.lease) < worker.lease,
+        &["worker.lease", "worker.margin", "gateway.renew_lease"],
+        "a send may start until lease − margin − a third of the lease, and here that is never",
     );
     found.refuse_unless(
         worker.margin > Duration::ZERO,
@@ -368,6 +374,7 @@ mod tests {
     const DANGEROUS: &[(&[&str], &str)] = &[
         (&["gateway.total_timeout=25s"], "gateway.total_timeout = 25s, worker.lease = 30s"),
         (&["worker.lease=20s"], "gateway.total_timeout = 20s, worker.lease = 20s"),
+        (&["gateway.renew_lease=true", "worker.margin=20s"], "worker.lease = 30s, worker.margin = 20s"),
         (&["worker.margin=0s"], "worker.margin = 0s"),
         (&["worker.claim_batch=0"], "worker.claim_batch = 0"),
         (&["gateway.key_margin=1d"], "gateway.key_margin = 1d, gateway.key_ttl = 1d"),
@@ -429,6 +436,7 @@ mod tests {
         let edges: &[&[&str]] = &[
             &[],
             &["gateway.total_timeout=24999ms"],
+            &["gateway.total_timeout=25s", "gateway.renew_lease=true"],
             &["relay.lead=15m"],
             &["api.horizon=368d"],
             &["api.due_grace=2d"],

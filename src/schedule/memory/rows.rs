@@ -215,6 +215,12 @@ impl Row {
         (SettledAs::Fenced, if asks { Outcome::Again } else { Outcome::Rests })
     }
 
+    /// The lease, granted anew; never shorter than it is.
+    pub(super) fn renew(&mut self, until: DateTime<Utc>) {
+        let holding = &mut self.held.as_mut().unwrap().holding;
+        holding.lease_until = holding.lease_until.max(until);
+    }
+
     /// The reaper's move: UNKNOWN, never PENDING; its possible send stays open.
     pub(super) fn expire(&mut self, now: DateTime<Utc>) {
         effect::apply_reap(&mut self.payment, now).unwrap();

@@ -1,7 +1,8 @@
 //! The port's verbs over the rows in memory: each one transaction under the fault of the moment.
 
 use super::super::port::{
-    ClaimTerms, Reaped, Schedule, ScheduleError, SettleFailed, ShardLease, Staged, StagedNotice,
+    ClaimTerms, OpenClaim, Reaped, Renewed, Schedule, ScheduleError, SettleFailed, ShardLease, Staged,
+    StagedNotice,
 };
 use super::super::proof::{Answered, ClaimAnswer, Claimed, Deferred, Early, Refused, Settled};
 use super::super::stage::OLD;
@@ -121,6 +122,17 @@ impl State {
             self.claimed(id, terms.asked_at)
         });
         claims.collect()
+    }
+
+    fn renew(&mut self, claim: &OpenClaim, length: Duration, now: DateTime<Utc>) -> Renewed {
+        let Some(row) = self.rows.get(&claim.payment) else { return Renewed::Lost };
+        match guard::settle(&row.payment, row.holding(), claim.fence, claim.claim_id) {
+            SettleGuard::Current => {
+                self.change(claim.payment, |row| row.renew(now + length));
+                Renewed::Held
+            }
+            SettleGuard::Fenced => Renewed::Lost,
+        }
     }
 
     fn reap(&mut self, margin: Duration, limit: usize, now: DateTime<Utc>) -> Reaped {
@@ -245,6 +257,13 @@ impl Schedule for Memory {
                 row.is_held_by(*claim_id).then(|| state.claimed(*id, terms.asked_at))
             });
             ours.collect()
+        })
+        .await
+    }
+
+    async fn renew(&self, claims: &[OpenClaim], length: Duration) -> Result<Vec<Renewed>, ScheduleError> {
+        self.transact(Verb::Renew, |state, now| {
+            claims.iter().map(|claim| state.renew(claim, length, now)).collect()
         })
         .await
     }

@@ -87,6 +87,7 @@ impl World {
             dice: Arc::new(SeededDice::new(seed)),
             worker: WorkerName(name.into()),
             lease: lease(),
+            renewals: None,
             brake: Arc::new(Brake::default()),
             clocks: Arc::new(Clocks::new(Duration::from_millis(500))),
             progress: Arc::new(Progress::default()),
