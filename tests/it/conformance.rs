@@ -34,7 +34,7 @@ fn setting(name: &str) -> Option<u64> {
 }
 
 /// What must have happened, or the run shows nothing.
-const SITUATIONS: [&str; 35] = [
+const SITUATIONS: [&str; 37] = [
     "created",
     "replayed",
     "key reused",
@@ -69,6 +69,8 @@ const SITUATIONS: [&str; 35] = [
     "renewal refused",
     "killed: create",
     "declined too often",
+    "renewed",
+    "not renewed",
     "declines older than a day",
 ];
 

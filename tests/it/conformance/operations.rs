@@ -13,7 +13,8 @@ use punctual::domain::retry::{Ladders, PerMille};
 use punctual::domain::state::Status;
 use punctual::outcome::{View, decide};
 use punctual::schedule::{
-    CancelAnswer, ClaimAnswer, ClaimTerms, Claimed, CreateAnswer, Made, Schedule, ScheduleError,
+    CancelAnswer, ClaimAnswer, ClaimTerms, Claimed, CreateAnswer, Made, OpenClaim, Renewed, Schedule,
+    ScheduleError,
 };
 use rand::Rng;
 use std::collections::BTreeSet;
@@ -152,6 +153,14 @@ impl Sequence<'_> {
 
     /// Places of some tickets, newest first among them, each with its outcome.
     pub fn pick_tickets(&mut self) -> Vec<usize> {
+        let places = self.pick_places();
+        for place in &places {
+            self.learn(*place);
+        }
+        places
+    }
+
+    fn pick_places(&mut self) -> Vec<usize> {
         let mut places = BTreeSet::new();
         for _ in 0..self.chance.random_range(1..=3) {
             let count = self.tickets.len();
@@ -161,9 +170,6 @@ impl Sequence<'_> {
             let newest = count.saturating_sub(4);
             let from = if self.chance.random_bool(0.75) { newest } else { 0 };
             places.insert(self.chance.random_range(from..count));
-        }
-        for place in &places {
-            self.learn(*place);
         }
         places.into_iter().rev().collect()
     }
@@ -209,6 +215,36 @@ impl Sequence<'_> {
         let postgres = self.stores.worker.settle(batch).await;
         let postgres = expected("settle", postgres.map_err(|failed| failed.error))?;
         self.settled_in_postgres(&places, &postgres.iter().map(|it| it.result()).collect::<Vec<_>>()).await
+    }
+
+    /// Claims of any age, and now and then one under a wrong fence or name.
+    pub async fn renew(&mut self) -> Result<(), Difference> {
+        let mut claims: Vec<OpenClaim> =
+            self.pick_places().into_iter().map(|place| self.open(place)).collect();
+        for claim in &mut claims {
+            match self.chance.random_range(0..8) {
+                0 => claim.fence.0 -= 1,
+                1 => claim.claim_id = ClaimId(Uuid::from_u128(self.chance.random())),
+                _ => {}
+            }
+        }
+        let length = Duration::from_secs(one_of(&mut self.chance, &[1, 20, 90]));
+        self.tell(format!("renew {claims:?} {length:?}"));
+        let postgres = expected("renew", self.stores.worker.renew(&claims, length).await)?;
+        let memory = expected("renew", self.memory.renew(&claims, length).await)?;
+        for answer in &postgres {
+            self.saw(match answer {
+                Renewed::Held => "renewed",
+                Renewed::Lost => "not renewed",
+            });
+        }
+        same("renew", &postgres, &memory)
+    }
+
+    fn open(&self, place: usize) -> OpenClaim {
+        let ticket = &self.tickets[place];
+        let payment = ticket.payment();
+        OpenClaim { payment: payment.id, fence: payment.fence, claim_id: ticket.claim_id }
     }
 
     pub fn tell_settle(&mut self, places: &[usize]) {

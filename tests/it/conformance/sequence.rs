@@ -86,6 +86,7 @@ pub enum Operation {
     Claim,
     ClaimLate,
     Settle,
+    Renew,
     Recover,
     Reap,
     Cancel,
@@ -98,12 +99,13 @@ pub enum Operation {
     Killed,
 }
 
-const OPERATIONS: [(Operation, u32); 15] = [
+const OPERATIONS: [(Operation, u32); 16] = [
     (Operation::Time, 16),
     (Operation::Create, 9),
     (Operation::Claim, 18),
     (Operation::ClaimLate, 6),
     (Operation::Settle, 18),
+    (Operation::Renew, 4),
     (Operation::Recover, 3),
     (Operation::Reap, 5),
     (Operation::Cancel, 3),
@@ -225,6 +227,7 @@ impl<'a> Sequence<'a> {
             Operation::Claim => self.claim().await,
             Operation::ClaimLate => self.claim_late().await,
             Operation::Settle => self.settle().await,
+            Operation::Renew => self.renew().await,
             Operation::Recover => self.recover().await,
             Operation::Reap => self.reap().await,
             Operation::Cancel => self.cancel().await,

@@ -57,6 +57,12 @@ const STATEMENTS: &[Hot] = &[
     },
     Hot { name: "settled_attempts", arguments: "DAY, IDS, IDS", index: "attempts_TODAY_pkey", days: &[0] },
     Hot { name: "recover", arguments: "DAY, IDS, IDS, ''::bytea, ''::bytea", index: "payments_TODAY_pkey", days: &[0] },
+    Hot {
+        name: "renew",
+        arguments: "DAY, IDS, array_fill(1::bigint, ARRAY[200]), IDS, interval '30 s'",
+        index: "payments_TODAY_pkey",
+        days: &[0],
+    },
     Hot { name: "defer", arguments: "DAY, IDS, ATTEMPTS", index: "payments_TODAY_pkey", days: &[0] },
     Hot { name: "still_claimable", arguments: "DAY, IDS, ATTEMPTS", index: "payments_TODAY_pkey", days: &[0] },
     Hot {
