@@ -277,17 +277,25 @@ impl Memory {
     }
 
     /// Breaks the rules on purpose: renews the lease of whatever claim holds these rows.
-    pub fn renew_whoever_holds(&self, claims: &[OpenClaim], length: Duration) -> Vec<Renewed> {
-        let until = self.clock.wall() + length;
-        let mut state = self.state();
-        let renewed = claims.iter().map(|claim| {
-            let is_held = state.rows.get(&claim.payment).is_some_and(|row| row.holding().is_some());
-            if is_held {
-                state.change(claim.payment, |row| row.renew(until));
-            }
-            if is_held { Renewed::Held } else { Renewed::Lost }
-        });
-        renewed.collect()
+    ///
+    /// # Errors
+    /// The fault of the moment.
+    pub async fn renew_whoever_holds(
+        &self,
+        claims: &[OpenClaim],
+        length: Duration,
+    ) -> Result<Vec<Renewed>, ScheduleError> {
+        self.transact(Verb::Renew, |state, now| {
+            let renewed = claims.iter().map(|claim| {
+                let is_held = state.rows.get(&claim.payment).is_some_and(|row| row.holding().is_some());
+                if is_held {
+                    state.change(claim.payment, |row| row.renew(now + length));
+                }
+                if is_held { Renewed::Held } else { Renewed::Lost }
+            });
+            renewed.collect()
+        })
+        .await
     }
 
     /// Breaks the rules on purpose: the row is called clean although its sends are open.

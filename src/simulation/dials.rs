@@ -77,6 +77,8 @@ pub struct Faults {
     pub clock_steps: u64,
     pub silences: u64,
     pub erasures: u64,
+    /// Of the statements that renew leases.
+    pub unrenewed: u64,
 }
 
 impl Faults {
@@ -110,6 +112,7 @@ impl Faults {
             clock_steps: drawn(2, 20),
             silences: drawn(1, 8),
             erasures: drawn(1, 6),
+            unrenewed: 0,
         }
     }
 }
@@ -183,7 +186,10 @@ impl Dials {
     pub fn of(seed: u64, payments: usize) -> Self {
         // Far from the streams that the world's parts draw from.
         let chance = Chance::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x5bd1_e995);
-        let faults = Faults::drawn(&chance);
+        // A gateway slower than a lease, in every other such world for those who cannot renew for long.
+        let is_slow = seed % 3 == 1;
+        let unrenewed = if seed % 6 == 1 { 850 } else { 0 };
+        let faults = Faults { unrenewed, ..Faults::drawn(&chance) };
         let replays_declines = chance.hits(500);
         // Above an hour, declines may close open sends (rule R4); below, keys are forgotten in time.
         let key_ttl = if chance.hits(400) { secs(5_400) } else { secs(90) };
@@ -212,8 +218,8 @@ impl Dials {
             declines: if chance.hits(600) { 20 + chance.below(300) } else { 0 },
             profile: Profile {
                 // Each payment has a payee of its own here, so this cuts its ladder short.
-                renews_lease: seed % 3 == 1,
-                total_timeout: if seed % 3 == 1 { SLOW_CALL } else { secs(7) },
+                renews_lease: is_slow,
+                total_timeout: if is_slow { SLOW_CALL } else { secs(7) },
                 caps: DeclineCaps { per_day: if seed % 4 == 3 { 3 } else { 0 }, per_30_days: 0 },
                 ..profile(replays_declines, key_ttl, lookup, &faults, &chance)
             },
@@ -237,12 +243,12 @@ impl Dials {
             Broken::AgelessKey => {
                 (self.profile.key_ttl, self.truth.key_ttl) = (secs(90 * 86_400), secs(20));
             }
-            // Met where calls are long and the database fails now and then.
+            // Met where a claim is lost unseen and the next one's call is long.
             Broken::RenewalWithoutFence => {
                 self.profile.renews_lease = true;
                 self.profile.total_timeout = SLOW_CALL;
-                self.faults.gateway_slow = 500;
-                self.faults.db_error = 500;
+                (self.faults.gateway_slow, self.faults.request_lost) = (500, 300);
+                self.faults.unrenewed = 850;
             }
             Broken::Nothing
             | Broken::LeaseToPending

@@ -267,7 +267,7 @@ impl Schedule for Line {
     async fn renew(&self, claims: &[OpenClaim], length: Duration) -> Result<Vec<Renewed>, ScheduleError> {
         let work = async {
             match self.broken {
-                Broken::RenewalWithoutFence => Ok(self.memory.renew_whoever_holds(claims, length)),
+                Broken::RenewalWithoutFence => self.memory.renew_whoever_holds(claims, length).await,
                 _ => self.memory.renew(claims, length).await,
             }
         };

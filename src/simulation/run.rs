@@ -182,6 +182,10 @@ fn database_faults(
             trace.met(Met::FailedBefore, None, verb as u64);
             return Fault::ErrorBefore;
         }
+        if verb == Verb::Renew && chance.hits(faults.unrenewed) {
+            trace.met(Met::FailedBefore, None, verb as u64);
+            return Fault::ErrorBefore;
+        }
         // A read has no COMMIT whose answer could be lost.
         let writes = !matches!(verb, Verb::Stage | Verb::Defer);
         if writes && chance.hits(faults.db_lost) {

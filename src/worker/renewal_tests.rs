@@ -131,7 +131,8 @@ fn a_slow_look_up_leaves_time_to_send_and_a_lost_claim_sends_nothing() {
         let records = world.deliver().into_iter().map(|record| (record, None)).collect();
         let (time, memory) = (world.time.clone(), Arc::clone(&world.memory));
         let taken_away = async {
-            time.sleep(55 * SECOND).await;
+            // The renewal of 50 s finds it.
+            time.sleep(45 * SECOND).await;
             if is_taken_away {
                 memory.take_away(id);
             }
