@@ -33,7 +33,7 @@ async fn the_third_soft_decline_of_one_card_is_final_whoever_asked_and_another_c
     eventually("the first payment was declined twice", 40 * SECONDS, || async {
         let (_, payment) = ours.get(0, &first).await.ok()?;
         let declines =
-            payment["attempts"].as_array()?.iter().filter(|it| it["verdict"] == "declined").count();
+            payment["attempts"].as_array()?.iter().filter(|it| it["outcome"] == "declined").count();
         (payment["status"] == "PENDING" && declines == 2).then_some(())
     })
     .await;
@@ -51,7 +51,7 @@ async fn the_third_soft_decline_of_one_card_is_final_whoever_asked_and_another_c
     eventually("the other card's payment waits for its next try", 40 * SECONDS, || async {
         let (_, payment) = theirs.get(0, &other).await.ok()?;
         let declines =
-            payment["attempts"].as_array()?.iter().filter(|it| it["verdict"] == "declined").count();
+            payment["attempts"].as_array()?.iter().filter(|it| it["outcome"] == "declined").count();
         (payment["status"] == "PENDING" && declines == 2).then_some(())
     })
     .await;

@@ -55,7 +55,7 @@ pub fn request(chance: &mut StdRng, number: usize, now: DateTime<Utc>) -> NewPay
     let mut new = new_payment(&SECRET, &format!("key-{number}"), due_at);
     new.gateway = gateway(chance);
     // Few, so that the payments of one destination meet.
-    new.payee = one_of(chance, &["tok_1", "tok_2"]).into();
+    new.payee = one_of(chance, &["tok_1", "tok_1", "tok_1", "tok_2"]).into();
     new.amount.minor = Minor::new(chance.random_range(1..100_000)).unwrap();
     new.retry = RetryPolicy {
         max_sends: chance.random_range(1..=6),
@@ -97,7 +97,7 @@ pub fn facts(chance: &mut StdRng) -> Facts {
         declines: one_of(chance, &[Declines::Replayed, Declines::Forgotten]),
         lookup: one_of(chance, &[LookupSupport::ByKey, LookupSupport::None]),
         async_final_within: one_of(chance, &[None, Some(Duration::from_secs(3_600))]),
-        caps: DeclineCaps { per_day: one_of(chance, &[0, 2, 3]), per_30_days: one_of(chance, &[0, 0, 4]) },
+        caps: DeclineCaps { per_day: one_of(chance, &[0, 1, 2]), per_30_days: one_of(chance, &[0, 0, 3]) },
     }
 }
 

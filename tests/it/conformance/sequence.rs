@@ -258,9 +258,6 @@ impl<'a> Sequence<'a> {
             edges.extend(held.map(|held| (held.lease_until, Operation::Settle)));
             edges.extend(held.map(|held| (held.lease_until + MARGIN, Operation::Reap)));
         }
-        // A count of declines leaves the window of a day.
-        let day = TimeDelta::hours(25);
-        edges.extend(self.memory.declines().iter().map(|(_, _, hour, _)| (*hour + day, Operation::Claim)));
         edges.retain(|(at, _)| *at > now && *at < until);
         edges.sort_by_key(|(at, _)| *at);
         let mut to = now + TimeDelta::microseconds(self.chance.random_range(1..20_000_000));
@@ -270,6 +267,15 @@ impl<'a> Sequence<'a> {
             let beside = TimeDelta::microseconds(self.chance.random_range(-1..=1));
             to = (at + beside).max(now + TimeDelta::microseconds(1));
             self.next = self.chance.random_bool(0.7).then_some(operation);
+        }
+        // A count of declines leaves the window of a day.
+        let counted = self.memory.declines().into_iter().map(|(_, _, hour, _)| hour + TimeDelta::hours(25));
+        let leaving: Vec<DateTime<Utc>> = counted.filter(|at| *at > now).collect();
+        if let Some(at) = pick(&mut self.chance, &leaving)
+            && self.chance.random_bool(0.15)
+        {
+            to = at + TimeDelta::microseconds(self.chance.random_range(-1..=1));
+            self.next = Some(one_of(&mut self.chance, &[Operation::ClaimLate, Operation::Reap]));
         }
         if to < until {
             self.move_to(to).await;
