@@ -10,7 +10,7 @@
 
 mod backlog;
 mod bounds;
-mod declines;
+mod forgets;
 mod partitions;
 mod reaper;
 mod runner;
@@ -20,7 +20,7 @@ mod tests;
 
 pub use backlog::Watch;
 pub use bounds::Bounds;
-pub use declines::Forgets;
+pub use forgets::Forgets;
 pub use partitions::Partitions;
 pub use reaper::Reaper;
 pub use runner::{Next, Nudge, Tick, every};

@@ -22,6 +22,9 @@ pub trait Upkeep: Send + Sync + 'static {
     /// Deletes at most `limit` counts of declines that no claim looks at any more; answers how many.
     fn forget_declines(&self, limit: u32) -> impl Future<Output = Result<u64, ScheduleError>> + Send;
 
+    /// Deletes at most `limit` callbacks that no sender repeats any more; answers how many.
+    fn forget_callbacks(&self, limit: u32) -> impl Future<Output = Result<u64, ScheduleError>> + Send;
+
     /// Moves the oldest open day as far on as no open row forbids; answers where it is.
     fn advance_oldest_open_day(&self) -> impl Future<Output = Result<NaiveDate, ScheduleError>> + Send;
 
@@ -40,6 +43,10 @@ impl Upkeep for Postgres {
 
     async fn forget_declines(&self, limit: u32) -> Result<u64, ScheduleError> {
         Self::forget_declines(self, limit).await
+    }
+
+    async fn forget_callbacks(&self, limit: u32) -> Result<u64, ScheduleError> {
+        Self::forget_callbacks(self, limit).await
     }
 
     async fn advance_oldest_open_day(&self) -> Result<NaiveDate, ScheduleError> {

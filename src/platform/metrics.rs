@@ -155,6 +155,12 @@ metrics! {
         "From the instant a notice could be claimed to the slot of its gateway.", [gateway: Configured], QUICK;
     Gauge GATEWAY_IN_FLIGHT = "gateway_in_flight", Count, "Calls in flight from this process.",
         [gateway: Configured], &[];
+    Counter GATEWAY_CALLBACKS = "gateway_callbacks_total", Count,
+        "Callbacks of the gateway by what became of them; only hinted had a payment asked about.",
+        [gateway: Configured, result: Closed(&[
+            "hinted", "already_due", "duplicate", "in_flight", "final", "parked", "pending", "no_such_payment",
+            "unreadable", "refused",
+        ])], &[];
     Counter DECLINES_CAPPED = "declines_capped_total", Count,
         "Payments that failed because their destination was declined too often.", [gateway: Configured], &[];
     Counter DECLINES_UNMAPPED = "declines_unmapped_total", Count,
@@ -167,13 +173,14 @@ metrics! {
     Gauge PARTITIONS_AHEAD = "partitions_ahead_days", Count, "Days from today that have partitions.", [], &[];
     Gauge OLDEST_OPEN_DAY_AGE = "oldest_open_day_age_days", Count,
         "Age of the oldest day with open rows: what every scan has to cover.", [], &[];
-    Counter DECLINE_COUNTS_FORGOTTEN = "decline_counts_forgotten_total", Count,
-        "Hourly counts of a destination's declines deleted because no cap looks at them any more.", [], &[];
+    Counter FORGOTTEN = "forgotten_total", Count,
+        "Rows deleted that nobody looks at any more: hourly counts of declines, names of callbacks.",
+        [what: Closed(&["declines", "callbacks"])], &[];
     Counter KEEPER_FAILURES = "keeper_failures_total", Count, "Passes that did not do their work.",
-        [task: Closed(&["reap", "partitions", "oldest_open_day", "declines", "backlog"])], &[];
+        [task: Closed(&["reap", "partitions", "oldest_open_day", "forget", "backlog"])], &[];
     Gauge KEEPER_LAST_SUCCESS = "keeper_last_success_timestamp_seconds", Seconds,
         "When a task last did its work, in Unix seconds.",
-        [task: Closed(&["reap", "partitions", "oldest_open_day", "declines", "backlog"])], &[];
+        [task: Closed(&["reap", "partitions", "oldest_open_day", "forget", "backlog"])], &[];
 
     // Publisher.
     Gauge PUBLISHER_OLDEST_AGE = "publisher_oldest_age_seconds", Seconds,

@@ -11,6 +11,7 @@
 pub mod audit;
 mod backlog;
 mod bad_notices;
+mod callbacks;
 mod cancel;
 mod claim;
 mod claim_late;
@@ -51,6 +52,7 @@ mod words;
 
 pub use backlog::Backlog;
 pub use bad_notices::BadRecord;
+pub use callbacks::CallbackTaken;
 pub use connect::{Access, ConnectError, connect};
 pub use history::HistoryEntry;
 pub use keys::{ApiKeyEntry, NewApiKey};

@@ -61,6 +61,7 @@ statements! {
     FENCE = "sql/fence.sql",
     FIND = "sql/find.sql",
     FIND_API_KEY = "sql/find_api_key.sql",
+    FORGET_CALLBACKS = "sql/forget_callbacks.sql",
     FORGET_DECLINES = "sql/forget_declines.sql",
     FOUND_DIGESTS = "sql/found_digests.sql",
     FOUND_EXTERNAL_ID = "sql/found_external_id.sql",
@@ -106,5 +107,6 @@ statements! {
     STAGE_NEXT = "sql/stage_next.sql",
     STAGE_WINDOW = "sql/stage_window.sql",
     STILL_CLAIMABLE = "sql/still_claimable.sql",
+    TAKE_CALLBACK = "sql/take_callback.sql",
     WORKER_LEAVES = "sql/worker_leaves.sql",
 }

@@ -151,6 +151,11 @@ fn gateway(found: &mut Found<'_>) {
         &["gateway.url"],
         "must begin with http:// or https://",
     );
+    found.refuse_unless(
+        gateway.callback_secret.is_empty() || gateway.callback_secret.len() >= 24,
+        &["gateway.callback_secret"],
+        "24 characters at least, or it can be guessed",
+    );
     let local = ["http://127.", "http://[::1]", "http://localhost"];
     found.warn_unless(
         !gateway.url.starts_with("http://") || local.iter().any(|start| gateway.url.starts_with(start)),
@@ -355,6 +360,11 @@ fn sandbox(found: &mut Found<'_>) {
         "a burst is of a rate, and none is set",
     );
     found.refuse_unless(
+        sandbox.callback_url.is_empty() || !sandbox.callback_secret.is_empty(),
+        &["sandbox.callback_secret", "sandbox.callback_url"],
+        "a callback that nobody signed is refused by whoever gets it",
+    );
+    found.refuse_unless(
         (0..=1_000_000).contains(&sandbox.fee_fixed_minor) && sandbox.fee_basis_points <= 10_000,
         &["sandbox.fee_fixed_minor", "sandbox.fee_basis_points"],
         "the fixed part is 0 to 1000000 minor units and the other at most the whole amount",
@@ -381,6 +391,7 @@ mod tests {
         (&["gateway.replays_5xx=true", "gateway.lookup=false"], "gateway.replays_5xx = true"),
         (&["gateway.connect_timeout=21s"], "gateway.connect_timeout = 21s"),
         (&["gateway.name=Bank"], "gateway.name = Bank"),
+        (&["gateway.callback_secret=whsec_short"], "gateway.callback_secret = ***"),
         (&["gateway.url=ftp://bank"], "gateway.url = ftp://bank"),
         (&["ladder.reask="], "ladder.reask = "),
         (&["ladder.retry=1m,0s"], "ladder.retry = 1m,0s"),
@@ -411,6 +422,7 @@ mod tests {
         (&["worker.late_poll=0s"], "worker.late_poll = 0s"),
         (&["api.listen=8080"], "api.listen = 8080"),
         (&["sandbox.listen=127.0.0.1:8080"], "api.listen = 127.0.0.1:8080"),
+        (&["sandbox.callback_url=http://127.0.0.1:1/x"], "sandbox.callback_secret = "),
         (&["sandbox.burst=5"], "sandbox.burst = 5, sandbox.rate = 0"),
         (
             &["sandbox.fee_basis_points=10001"],
