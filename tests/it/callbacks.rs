@@ -177,6 +177,9 @@ async fn what_the_gateway_tells_late_doubled_and_out_of_order_ends_in_the_state_
         ("sandbox.callback_url", &url),
         ("sandbox.callback_copies", "5"),
         ("sandbox.callback_late", "500ms"),
+        // Asked more than once, only such a gateway's decline speaks for the one send.
+        ("sandbox.replays_declines", "true"),
+        ("gateway.replays_declines", "true"),
     ];
     let settings: Vec<_> = SLOW_LADDERS.iter().chain(&settings).copied().collect();
     let mut site = Installation::new(&settings).await;
