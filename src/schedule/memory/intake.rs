@@ -5,7 +5,7 @@
 use super::super::port::ScheduleError;
 use super::super::records::NewPayment;
 use super::{Memory, State, Verb};
-use crate::domain::ids::{ActorId, Epoch, Fence, PaymentId};
+use crate::domain::ids::{ActorId, PaymentId};
 use crate::domain::payment::Payment;
 use crate::domain::state::Status;
 use chrono::{DateTime, Utc};
@@ -98,34 +98,9 @@ impl State {
 
 fn fresh(new: &NewPayment, now: DateTime<Utc>) -> Payment {
     Payment {
-        id: new.id,
-        actor: new.actor,
-        status: Status::Pending,
-        reason: None,
-        due_at: new.due_at,
         execute_before: new.execute_before,
-        next_attempt_at: new.due_at,
-        gateway: new.gateway.clone(),
-        amount: new.amount,
-        attempt: 0,
-        sends: 0,
-        held_back: 0,
-        held_back_since: None,
-        asks: 0,
-        epoch: Epoch(0),
-        epoch_first_sent_at: None,
-        unanswered: 0,
-        request_hash: None,
-        gateway_account: None,
-        renderer: None,
-        intent_ref: None,
-        gateway_ref: None,
-        fence: Fence(0),
-        cancel_wish_at: None,
         retry: new.retry,
         lane: new.lane,
-        created_at: now,
-        last_moved_at: now,
-        history_seq: 1,
+        ..Payment::created(new.id, new.actor, new.gateway.clone(), new.amount, new.due_at, now)
     }
 }
