@@ -88,7 +88,7 @@ fn ask(args: &Args) -> Result<(), Ended> {
     let latency = match args.latency[..] {
         [one] => [one; 4],
         [least, half, most, worst] if least <= half && half <= most && most <= worst => {
-            args_of(&args.latency)
+            [least, half, most, worst]
         }
         _ => return Err(Ended::with(Exit::Usage, "--latency takes one length, or four that grow")),
     };
@@ -120,11 +120,6 @@ fn ask(args: &Args) -> Result<(), Ended> {
         Output::Table => print(&table(&answer)),
         Output::Json => print(&format!("{:#}\n", json_of(&answer))),
     }
-}
-
-/// Four, by the match that calls it.
-fn args_of(latency: &[Duration]) -> [Duration; 4] {
-    std::array::from_fn(|at| latency.get(at).copied().unwrap_or_default())
 }
 
 fn shown(length: Duration) -> String {
