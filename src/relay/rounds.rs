@@ -13,12 +13,12 @@
 use super::held::{Held, Mine};
 use super::shards::share;
 use super::stage::Reach;
-use super::{Pass, PassFailed, Publisher, Shards, Terms, step};
+use super::{Pass, PassFailed, Publisher, Terms, step};
 use crate::domain::lease::Mono;
 use crate::platform::clock::SharedClock;
 use crate::platform::metrics;
 use crate::platform::shutdown::Shutdown;
-use crate::schedule::{Schedule, ScheduleError, unless_defect};
+use crate::schedule::{Schedule, ScheduleError, Shards, unless_defect};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

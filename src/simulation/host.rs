@@ -21,10 +21,9 @@ use crate::domain::state::Status;
 use crate::domain::verdict::{NotSent, Verdict};
 use crate::keeper::Upkeep;
 use crate::platform::clock::Clock;
-use crate::relay::Shards;
 use crate::schedule::{
     Answered, Backlog, BadNoticeKept, ClaimAnswer, ClaimTerms, Claimed, Deferred, Memory, Reaped,
-    RefusedBecause, Schedule, ScheduleError, SettleFailed, Settled, SettledAs, ShardLease, Staged,
+    RefusedBecause, Schedule, ScheduleError, SettleFailed, Settled, SettledAs, ShardLease, Shards, Staged,
     StagedNotice, Standing,
 };
 use crate::worker::Store;

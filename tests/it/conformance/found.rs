@@ -10,7 +10,7 @@ use punctual::domain::decision::{Decision, SendsAnswered};
 use punctual::domain::payment::Payment;
 use punctual::domain::state::Status;
 use punctual::domain::verdict::{Doubt, Verdict};
-use punctual::schedule::{Answer, How, Schedule};
+use punctual::schedule::{Answer, How, Schedule, Shards};
 use std::time::Duration;
 
 const LEASE: TimeDelta = TimeDelta::seconds(30);
