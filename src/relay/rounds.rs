@@ -87,8 +87,10 @@ pub async fn run<S: Schedule + Shards, P: Publisher>(
             tokio::select! {
                 biased;
                 Some(ended) = passes.next() => result = result.and(take_in(relay, &held, ended)),
+                // Asked to stop, it waits for the passes alone: no shard has another one, however due.
                 () = shutdown.wait(), if goes_on() => {}
-                () = relay.clock.sleep(next.min(relay.terms.poll)) => {}
+                () = relay.clock.sleep(next.min(relay.terms.poll)), if goes_on() => {}
+                else => {}
             }
             if result.is_err() {
                 failed.store(true, Ordering::Relaxed);
