@@ -77,6 +77,12 @@ impl Host {
         }
         self.pass().await;
     }
+
+    /// One way over the network. Never no time at all, so that every await is a place where a process
+    /// can die.
+    pub(super) async fn travel(&self, chance: &Chance, longest: Duration) {
+        self.take(chance.between(Duration::from_micros(50), longest)).await;
+    }
 }
 
 /// The clocks of a machine, as its process reads them.
@@ -118,9 +124,8 @@ impl std::fmt::Debug for Line {
 }
 
 impl Line {
-    /// One way. Never no time at all, so that every await is a place where a process can die.
     async fn travel(&self) {
-        self.host.take(self.chance.between(Duration::from_micros(50), self.latency)).await;
+        self.host.travel(&self.chance, self.latency).await;
     }
 
     async fn call<T>(&self, work: impl Future<Output = T>) -> T {
