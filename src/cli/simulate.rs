@@ -164,7 +164,11 @@ fn json_of(answer: &Lateness) -> Value {
 fn check(args: &Args) -> Result<(), Ended> {
     let each = usize::try_from(args.each).unwrap_or(usize::MAX);
     if let Some(seed) = args.seed {
-        return print(&story(seed, each));
+        let one = Seeds { first: seed, payments: 1, each, twice: true, threads: 1 };
+        return match sweep(&one, |_| {}).failures.pop() {
+            Some(failure) => Err(Ended::with(Exit::Failed, failure.story)),
+            None => print(&story(seed, each)),
+        };
     }
     let seeds = Seeds {
         first: 0,
