@@ -18,7 +18,6 @@ mod rows;
 mod shards;
 mod verbs;
 
-pub use intake::Made;
 pub use rows::AttemptRow;
 
 use super::port::{OpenClaim, Renewed, ScheduleError};
