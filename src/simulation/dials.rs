@@ -129,6 +129,8 @@ pub enum Broken {
     CommitAtPoll,
     /// Each attempt has a gateway key of its own (against R4).
     KeyPerAttempt,
+    /// A gateway that forgets its voids is believed to keep them (against the contract of `voids_by_key`).
+    FalseVoid,
 }
 
 /// One world.
@@ -164,6 +166,8 @@ pub struct Dials {
 pub struct Truth {
     pub replays_declines: bool,
     pub key_ttl: Duration,
+    /// A void leaves a tombstone.
+    pub voids: bool,
 }
 
 /// The longest that a paused process stands still.
@@ -191,7 +195,7 @@ impl Dials {
             drain: secs(9),
             ..config::Worker::default()
         };
-        Self {
+        let mut world = Self {
             seed,
             broken: Broken::Nothing,
             payments,
@@ -205,12 +209,14 @@ impl Dials {
             deadlines: if key_ttl > secs(3_600) && seed % 2 == 1 { 0 } else { 200 },
             declines: if chance.hits(600) { 20 + chance.below(300) } else { 0 },
             profile: profile(replays_declines, key_ttl, lookup, &faults, &chance),
-            truth: Truth { replays_declines, key_ttl },
+            truth: Truth { replays_declines, key_ttl, voids: true },
             ladders: ladders(),
             settings,
             lookup_lag: if chance.hits(400) { secs(1 + chance.below(20)) } else { Duration::ZERO },
             faults,
-        }
+        };
+        world.profile.voids_by_key = chance.hits(500);
+        world
     }
 
     /// The same world with a rule left out.
@@ -225,6 +231,7 @@ impl Dials {
             Broken::AgelessKey => {
                 (self.profile.key_ttl, self.truth.key_ttl) = (secs(90 * 86_400), secs(20));
             }
+            Broken::FalseVoid => (self.profile.voids_by_key, self.truth.voids) = (true, false),
             Broken::Nothing
             | Broken::LeaseToPending
             | Broken::CancelFromUnknown

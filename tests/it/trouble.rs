@@ -16,6 +16,7 @@ mod relays;
 mod rewind;
 mod start;
 mod storm;
+mod voids;
 mod workers;
 
 use crate::support::eventually;

@@ -6,7 +6,8 @@ use super::compare::{self, Difference};
 use super::stores::{Logical, Stores};
 use chrono::{DateTime, TimeDelta, Utc};
 use punctual::domain::decision::Decision;
-use punctual::domain::ids::{ClaimId, PaymentId};
+use punctual::domain::facts::VoidSupport;
+use punctual::domain::ids::{ClaimId, GatewayName, PaymentId};
 use punctual::domain::lease::Mono;
 use punctual::domain::notice::Notice;
 use punctual::domain::payment::Payment;
@@ -103,7 +104,7 @@ const OPERATIONS: [(Operation, u32); 15] = [
     (Operation::Settle, 18),
     (Operation::Recover, 3),
     (Operation::Reap, 5),
-    (Operation::Cancel, 3),
+    (Operation::Cancel, 5),
     (Operation::Defer, 3),
     (Operation::Stage, 7),
     (Operation::Mark, 6),
@@ -142,8 +143,16 @@ impl<'a> Sequence<'a> {
         let start = today + TimeDelta::microseconds(chance.random_range(0..86_400_000_000));
         let clock = Logical::at(start);
         stores.reset(start).await;
+        let memory = Memory::new(clock.clone());
+        // One that voids and one that does not: the seed's parity says which.
+        for (name, voids) in [("sandbox", seed % 3 != 0), ("other", seed % 3 == 0)] {
+            let (name, voids) =
+                (GatewayName(name.into()), if voids { VoidSupport::ByKey } else { VoidSupport::None });
+            stores.worker.register_gateway(&name, "account-1", voids).await.expect("registered");
+            memory.register_gateway(&name, voids);
+        }
         Self {
-            memory: Memory::new(clock.clone()),
+            memory,
             stores,
             met,
             clock,
