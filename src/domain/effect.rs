@@ -17,7 +17,7 @@ use super::payment::Payment;
 use super::reason::Reason;
 use super::state::{Cause, IllegalMove, Status, advance};
 use super::verdict::Verdict;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 /// A move that must not be written; the row is unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -132,7 +132,7 @@ pub fn apply_settle(row: &mut Payment, settling: &Settling<'_>, now: DateTime<Ut
         row.gateway_ref = Some(reference.clone());
     }
     if let Some(next) = decision.next_attempt_at {
-        let wished_meanwhile = row.cancel_wish_at.is_some_and(|at| at >= row.last_moved_at);
+        let wished_meanwhile = row.cancel_wish_at.is_some_and(|at| at > row.last_moved_at);
         row.next_attempt_at = if wished_meanwhile { now.max(row.due_at) } else { next };
     }
     moved(row, to, now);
@@ -226,10 +226,12 @@ pub fn apply_cancel(row: &mut Payment, now: DateTime<Utc>) -> Result<(), Refusal
 }
 
 /// The effect of a recorded wish to cancel, once per payment: a history row from a state to itself, and a
-/// payment that waits on the re-ask ladder is asked about at once. Under a claim the row's instant stays;
-/// the settle sees the wish.
+/// payment that waits on the re-ask ladder is asked about at once. Under a claim the row's instant stays,
+/// and the wish is dated after the claim, so that the settle can tell it from one that the claim saw: the
+/// two may have read the clock in the other order before one of them waited for the row.
 pub fn apply_wish(row: &mut Payment, now: DateTime<Utc>) {
-    row.cancel_wish_at = Some(now);
+    let after_claim = row.last_moved_at + TimeDelta::microseconds(1);
+    row.cancel_wish_at = Some(if row.status == Status::Processing { now.max(after_claim) } else { now });
     row.history_seq += 1;
     if row.status == Status::Unknown {
         row.next_attempt_at = row.next_attempt_at.min(now).max(row.due_at);

@@ -4,7 +4,6 @@ use super::*;
 use crate::domain::guard_cases::payment;
 use crate::domain::invariants::row_faults;
 use crate::domain::verdict::{Decline, DeclineClass, Doubt, NotSent};
-use chrono::TimeDelta;
 
 fn now() -> DateTime<Utc> {
     DateTime::from_timestamp(1_795_960_020, 0).expect("in range")
@@ -237,8 +236,13 @@ fn a_wish_makes_an_unknown_payment_ask_at_once_and_moves_nothing() {
     assert_eq!(row.history_seq, before.history_seq + 1);
     let mut held = claimed(Status::Unknown);
     let next = held.next_attempt_at;
-    apply_wish(&mut held, now());
+    apply_wish(&mut held, now() - TimeDelta::seconds(1));
     assert_eq!(held.next_attempt_at, next, "its settle sees the wish");
+    assert_eq!(
+        held.cancel_wish_at,
+        Some(now() + TimeDelta::microseconds(1)),
+        "which is later than the claim"
+    );
 }
 
 #[test]
@@ -261,7 +265,7 @@ fn a_wish_that_came_under_the_claim_survives_its_settle_and_is_due_at_once() {
         assert_eq!(row.cancel_wish_at, Some(now() + TimeDelta::seconds(1)));
     }
     let mut known = payment(now(), 1, Status::Unknown);
-    apply_wish(&mut known, now() - TimeDelta::seconds(1));
+    apply_wish(&mut known, now());
     apply_claim(&mut known, "account", 3, now()).expect("claimable");
     let unknown = decision(Status::Unknown);
     settle(&mut known, &unknown, Status::Unknown, &Verdict::Unknown(Doubt::TimedOut)).expect("legal");

@@ -389,6 +389,7 @@ fn a_gateway_that_does_not_void_says_so_and_plants_nothing() {
 fn a_restart_remembers_tombstones_and_which_voids_came() {
     let (mut book, mut again) = (Book::new(RULES), Book::new(RULES));
     let ruling = book.receive(at(0), Door::Open, &heads("k"), Ok(&body("sim_void_lost"))).expect("possible");
+    book.land("k");
     let voids =
         [1, 2].map(|s| book.receive_void(at(s), Door::Open, &heads("k"), None).expect("possible").line);
     for line in std::iter::once(&ruling.line).chain(&voids) {

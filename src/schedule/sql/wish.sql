@@ -11,7 +11,10 @@ WITH moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at, lineage_is_released() AS released
 ), wished AS (
     UPDATE payments p SET
-        cancel_wish_at = m.at,
+        -- Under a claim dated after it: the two may have read the clock in the other order before one of
+        -- them waited for the row, and settle.sql tells by it whether the claim saw the wish.
+        cancel_wish_at = CASE WHEN p.status = 'PROCESSING'
+            THEN greatest(m.at, p.last_moved_at + interval '1 us') ELSE m.at END,
         next_attempt_at = CASE WHEN p.status = 'UNKNOWN'
             THEN greatest(least(p.next_attempt_at, m.at), p.due_at) ELSE p.next_attempt_at END,
         history_seq = p.history_seq + 1,
