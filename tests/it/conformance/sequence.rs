@@ -144,8 +144,9 @@ impl<'a> Sequence<'a> {
         let clock = Logical::at(start);
         stores.reset(start).await;
         let memory = Memory::new(clock.clone());
-        // One that voids and one that does not: the seed's parity says which.
-        for (name, voids) in [("sandbox", seed % 3 != 0), ("other", seed % 3 == 0)] {
+        // One that voids and one that does not: the seed says which.
+        let other_voids = seed.is_multiple_of(3);
+        for (name, voids) in [("sandbox", !other_voids), ("other", other_voids)] {
             let (name, voids) =
                 (GatewayName(name.into()), if voids { VoidSupport::ByKey } else { VoidSupport::None });
             stores.worker.register_gateway(&name, "account-1", voids).await.expect("registered");
