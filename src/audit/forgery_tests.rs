@@ -83,6 +83,7 @@ fn line(number: u8, key: &str, verdict: &str) -> LedgerLine {
         payee: Some("sim_ok".into()),
         verdict: verdict.into(),
         charged: verdict == "charged",
+        request: super::records::Requested::Charge,
     }
 }
 
@@ -494,3 +495,5 @@ fn a_payment_with_one_attempt_takes_no_more_memory_than_is_said() {
     let all = 2 * (rows + others + topics) + texts;
     assert!(all <= super::BYTES_PER_PAYMENT, "{rows} rows, {others} lines, {topics} records, {texts} texts");
 }
+
+mod voids;

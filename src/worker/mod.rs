@@ -44,6 +44,8 @@ mod step_edge_tests;
 mod step_tests;
 #[cfg(test)]
 mod tally_tests;
+#[cfg(test)]
+mod void_tests;
 
 pub use brake::{Brake, ClocksApart};
 pub use bus::Join;

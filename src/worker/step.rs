@@ -9,10 +9,11 @@
 //!
 //! **Charge, or ask first?** `course` plans each claim (`outcome::plan`). With no other send open under
 //! the key, it charges. With one open it looks the key up: what the gateway shows is the answer; "not
-//! found" proves nothing (R7) and only allows the same bytes again (R5). Nothing is sent, only looked
-//! up, once `executeBefore` has passed (R10), the client wishes to cancel, or the key is older than the
-//! gateway remembers it, less a margin (R6): there the same bytes would be a new charge. Where a look-up
-//! cannot decide then, the payment parks. `send`'s gate asks the same of executeBefore, key and lease
+//! found" proves nothing (R7) and only allows the same bytes again (R5). Nothing is charged any more once
+//! `executeBefore` has passed (R10), the client wishes to cancel, or the key is older than the gateway
+//! remembers it, less a margin (R6): there the same bytes would be a new charge. The key is voided then,
+//! where the gateway does that and still remembers it, or only looked up; where neither can decide, the
+//! payment parks. `send`'s gate asks the same of executeBefore, key and lease
 //! once more right before the first byte, since a plan ages while it waits for a connection.
 //!
 //! **Promises.** Every record given to a step leaves it with a proof for its offset, or is presented
@@ -188,6 +189,7 @@ impl<S: Schedule> Step<S> {
                 AfterLookup::Charge => self.give_back(claimed, NotSent::OnlyAsked),
                 AfterLookup::Settle(verdict) => self.looked_up(claimed, verdict),
             },
+            Course::Void => self.void(claimed).await,
             Course::GiveBack(why) => self.give_back(claimed, why),
             Course::Park(reason) => (claimed.not_started(NotSent::NotStarted), outcome::parked(reason)),
         }
@@ -214,6 +216,19 @@ impl<S: Schedule> Step<S> {
         }
         let found = self.gateway.lookup(claimed.payment()).await;
         outcome::after_lookup(plan, found)
+    }
+
+    /// Forbids every later charge under the key, or hears what became of it; moves no money. The gate is a
+    /// send's: a void of a forgotten key would prove nothing.
+    async fn void(&self, claimed: Claimed) -> Outcome {
+        let gate = outcome::void_gate(&view(&claimed), claimed.asked_at(), &self.lease, &self.facts);
+        match gate.check(self.clock.wall(), self.clock.mono()).err().or_else(|| self.brake.thrown()) {
+            Some(why) => self.give_back(claimed, why),
+            None => {
+                let answer = self.gateway.void(&claimed, gate).await;
+                self.decided(claimed.answered(answer))
+            }
+        }
     }
 
     /// Writes a group of outcomes under their fences, again and again while the lease lasts; only
