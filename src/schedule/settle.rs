@@ -18,6 +18,7 @@ use crate::domain::decision::Decision;
 use crate::domain::ids::Fence;
 use crate::domain::invariants::Invariant;
 use crate::domain::state::Status;
+use crate::platform::failpoints::{Point, reach};
 use crate::platform::violation;
 use chrono::NaiveDate;
 use sqlx::{Error, PgConnection, PgPool, Row};
@@ -89,6 +90,7 @@ async fn write(pool: &PgPool, batch: &[Outcome]) -> Result<Vec<SettledAs>, Batch
             results.insert(place, result);
         }
     }
+    reach(Point::MidSettle);
     commit(transaction).await.map_err(BatchFailure::Whole)?;
     // Every place was either written or fenced off.
     Ok((0..batch.len()).filter_map(|place| results.remove(&place)).collect())

@@ -44,6 +44,7 @@ use crate::gateway::{FrozenRequest, Gateway};
 use crate::outcome::{self, AfterLookup, Plan};
 use crate::platform::clock::SharedClock;
 use crate::platform::dice::SharedDice;
+use crate::platform::failpoints::{Point, reach};
 use crate::schedule::{
     Answer, Answered, ClaimAnswer, ClaimTerms, Claimed, How, Refused, Schedule, SettleFailed,
 };
@@ -137,6 +138,9 @@ impl<S: Schedule> Step<S> {
     /// statement costs more than a row does, so the first answer waits a moment for those behind it.
     async fn carry_out(&self, terms: &ClaimTerms, ours: Vec<(Seat, Claimed)>) {
         let mut unanswered = ours.len();
+        if unanswered > 0 {
+            reach(Point::AfterClaim);
+        }
         let calls = ours.into_iter().map(|(seat, claimed)| async { (seat, self.pay(claimed).await) });
         let mut calls = calls.collect::<FuturesUnordered<_>>().ready_chunks(unanswered.max(1));
         // One settle at a time: what is answered meanwhile makes the next group.
@@ -188,6 +192,7 @@ impl<S: Schedule> Step<S> {
     /// The only call that can move money: it takes the claim away. Sent if time is left, and checked
     /// again by the gateway right before the first byte.
     async fn send(&self, claimed: Claimed, request: FrozenRequest) -> Outcome {
+        reach(Point::BeforeGate);
         let gate = outcome::gate(&view(&claimed), claimed.asked_at(), &self.lease, &self.facts);
         match gate.check(self.clock.wall(), self.clock.mono()).err().or_else(|| self.brake.thrown()) {
             Some(why) => self.give_back(claimed, why),
@@ -207,6 +212,7 @@ impl<S: Schedule> Step<S> {
         let (seats, mut batch): (Vec<_>, Vec<_>) = group.into_iter().unzip();
         let tallies: Vec<_> = batch.iter().map(Tally::of).collect();
         let mut patience = Patience::until(terms.asked_at, self.lease.length);
+        reach(Point::BeforeSettle);
         let proofs = loop {
             match self.schedule.settle(batch).await {
                 Ok(proofs) => break proofs,
@@ -218,6 +224,7 @@ impl<S: Schedule> Step<S> {
                 }
             }
         };
+        reach(Point::AfterSettle);
         self.settled(seats, tallies, proofs);
     }
 
