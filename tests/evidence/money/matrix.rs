@@ -88,7 +88,8 @@ fn rows(figures: &mut Figures, all: &[Seen]) {
             .filter(|(cell, seen)| !cell.expected.is_met_by(seen))
             .map(|(cell, seen)| format!("seen {seen}, the rules say {}", cell.expected))
             .collect();
-        let bound = if wrong.is_empty() { first.rules.to_owned() } else { wrong.join("; ") };
+        let bound =
+            if wrong.is_empty() { format!("as the rules say: {}", first.rules) } else { wrong.join("; ") };
         figures.holds(&name, seen, &bound, Holds(wrong.is_empty() && cells.len() == Personality::ALL.len()));
     }
 }
