@@ -58,7 +58,7 @@ async fn past_the_life_of_its_key_a_payment_is_looked_up_and_otherwise_held_for_
 
 #[tokio::test]
 async fn of_cancels_at_the_due_instant_with_answers_lost_no_granted_one_is_charged() {
-    let plan = Plan { seed: 1, races: 240, a_second: 40, within: seconds(60) };
+    let plan = Plan { seed: 1, races: 240, side_by_side: 60, within: seconds(60) };
     let raced = race(&plan).await;
     let ids: Vec<String> = raced.races.iter().map(|race| race.id.clone()).collect();
     assert_eq!(ids.len(), plan.races, "there was time for all");

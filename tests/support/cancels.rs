@@ -13,6 +13,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 /// Short times, so that what a cut COMMIT leaves behind is over soon.
@@ -29,15 +30,15 @@ const SETTINGS: [(&str, &str); 10] = [
     ("relay.poll", "200ms"),
 ];
 
-/// How many races, how many a second, and how long at most.
+/// How many races, how many at once, and how long at most.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
     /// Decides the instants.
     pub seed: u64,
     /// Payments, each cancelled once.
     pub races: usize,
-    /// Due instants a second, where the machine keeps up.
-    pub a_second: u32,
+    /// Races at once: each takes a little more than two seconds.
+    pub side_by_side: usize,
     /// No payment is made after this long.
     pub within: Duration,
 }
@@ -51,6 +52,8 @@ pub struct Race {
     pub operations: [Operation; 2],
     /// The cancel's status; `None`: no answer came.
     pub status: Option<u16>,
+    /// When the cancel began, from the due instant.
+    pub off: TimeDelta,
 }
 
 /// All races with the installation that they ran in.
@@ -58,7 +61,7 @@ pub struct Race {
 pub struct Raced {
     /// Still running.
     pub site: Installation,
-    /// In the order of their due instants.
+    /// In the order in which they ended.
     pub races: Vec<Race>,
     /// Answers cut off: of cancels on their way to the client; of the API's COMMITs; of the worker's.
     pub cuts: [u64; 3],
@@ -98,70 +101,75 @@ pub async fn race(plan: &Plan) -> Raced {
     Raced { site, races, cuts }
 }
 
-/// Creates payments a few seconds ahead and cancels each at its instant.
+/// How far ahead of its instant a payment is made.
+const AHEAD: TimeDelta = TimeDelta::milliseconds(2_000);
+/// Payments made at once: each takes its instant when its turn comes, so that a slow machine makes fewer a
+/// second and not later ones.
+const MADE_AT_ONCE: usize = 6;
+
+/// As many races side by side as keep the pace; a race begins when another has ended.
 async fn all(site: &Installation, plan: &Plan, cancel_url: &str) -> Vec<Race> {
-    let ahead = TimeDelta::seconds(4);
-    let started = Utc::now();
-    let between = TimeDelta::microseconds(1_000_000 / i64::from(plan.a_second));
+    let until = Utc::now() + TimeDelta::from_std(plan.within).expect("short");
     let mut dice = StdRng::seed_from_u64(plan.seed);
-    let mut due_at = started + ahead;
-    let mut wanted = Vec::with_capacity(plan.races);
-    for number in 0..plan.races {
-        wanted.push((number, due_at, TimeDelta::microseconds(dice.random_range(-5_000..=5_000))));
-        due_at += between;
-    }
-    let until = started + TimeDelta::from_std(plan.within).expect("short");
-    // As many at once as keep the pace; each is made `ahead` of its instant, or not at all where there is
-    // no time left.
-    let races = wanted.into_iter().map(|(number, due_at, off)| async move {
-        sleep_until(due_at - ahead).await;
-        let late = Utc::now() > due_at - ahead / 2;
-        let due_at = if late { Utc::now() + ahead } else { due_at };
-        if Utc::now() > until {
-            return None;
-        }
-        Some(one(site, number, due_at, off, cancel_url).await)
+    let offs: Vec<i64> = (0..plan.races).map(|_| dice.random_range(-5_000..=5_000)).collect();
+    let turns = Semaphore::new(MADE_AT_ONCE);
+    let turns = &turns;
+    let races = offs.into_iter().enumerate().map(|(number, off_us)| async move {
+        let create = create(site, number, turns, until).await?;
+        Some(cancel(site, create, TimeDelta::microseconds(off_us), cancel_url).await)
     });
-    let at_once = usize::try_from(plan.a_second).expect("small") * 12;
-    let races: Vec<Option<Race>> = futures_util::stream::iter(races).buffered(at_once).collect().await;
+    let races: Vec<Option<Race>> =
+        futures_util::stream::iter(races).buffer_unordered(plan.side_by_side).collect().await;
     races.into_iter().flatten().collect()
 }
 
-async fn one(
+/// Makes one payment due soon; `None` once the time for that is over.
+async fn create(
     site: &Installation,
     number: usize,
-    due_at: DateTime<Utc>,
-    off: TimeDelta,
-    cancel_url: &str,
-) -> Race {
-    let key = format!("race-{number}");
-    let asked = Asked {
-        payee: "sim_ok".to_owned(),
-        amount: 1_250,
-        currency: "EUR".to_owned(),
-        due_at: micros(due_at),
-    };
-    let text = asked.due_at.to_rfc3339_opts(chrono::SecondsFormat::Micros, true);
-    let body =
-        json!({"payee": asked.payee, "amount": asked.amount, "currency": asked.currency, "dueAt": text});
-    let at = Utc::now();
-    let (status, created) = site.post(&key, &body).await.expect("the API that nobody cuts answers");
-    assert_eq!(status, 201, "{created}");
-    let id = created["paymentId"].as_str().expect("an id").to_owned();
-    let payment_id = Some(id.parse().expect("a payment's id"));
-    let create = Operation {
-        op: Op::Create,
-        actor: Some("tester".to_owned()),
-        key: Some(key),
-        at,
-        answered_at: Some(Utc::now()),
-        status: Some(status),
-        payment_id,
-        asked: Some(asked),
-        state: None,
-    };
+    turns: &Semaphore,
+    until: DateTime<Utc>,
+) -> Option<Operation> {
+    for again in 0.. {
+        let turn = turns.acquire().await.expect("never closed");
+        let at = Utc::now();
+        if at > until {
+            return None;
+        }
+        let key = format!("race-{number}-{again}");
+        let due_at = chrono::SubsecRound::trunc_subsecs(at + AHEAD, 6);
+        let asked = Asked { payee: "sim_ok".to_owned(), amount: 1_250, currency: "EUR".to_owned(), due_at };
+        let text = due_at.to_rfc3339_opts(chrono::SecondsFormat::Micros, true);
+        let body = json!({"payee": asked.payee, "amount": asked.amount, "currency": asked.currency,
+                          "dueAt": text});
+        let (status, created) = site.post(&key, &body).await.expect("the API that nobody cuts answers");
+        drop(turn);
+        if status == 422 && created["code"] == "due_in_past" {
+            // It took longer than that to be made: no race, and no payment.
+            continue;
+        }
+        assert_eq!(status, 201, "{created}");
+        return Some(Operation {
+            op: Op::Create,
+            actor: Some("tester".to_owned()),
+            key: Some(key),
+            at,
+            answered_at: Some(Utc::now()),
+            status: Some(status),
+            payment_id: created["paymentId"].as_str().and_then(|id| id.parse().ok()),
+            asked: Some(asked),
+            state: None,
+        });
+    }
+    None
+}
+
+/// Cancels it at its instant, through whatever cuts answers off.
+async fn cancel(site: &Installation, create: Operation, off: TimeDelta, cancel_url: &str) -> Race {
+    let id = create.payment_id.expect("a payment that was made").to_string();
+    let due_at = create.asked.as_ref().expect("asked").due_at;
     // Not a wait for a condition: the instant is the test.
-    sleep_until(due_at + off).await;
+    tokio::time::sleep((due_at + off - Utc::now()).to_std().unwrap_or_default()).await;
     let at = Utc::now();
     let url = format!("{cancel_url}/v1/scheduled-payments/{id}");
     let answer = site.http.delete(url).bearer_auth(&site.api_key).send().await;
@@ -173,25 +181,10 @@ async fn one(
         }
         Err(_) => None,
     };
-    let cancel = Operation {
-        op: Op::Cancel,
-        key: None,
-        asked: None,
-        at,
-        answered_at: status.map(|_| Utc::now()),
-        status,
-        ..create.clone()
-    };
-    Race { id, operations: [create, cancel], status }
-}
-
-/// The database's and the API's microseconds.
-fn micros(at: DateTime<Utc>) -> DateTime<Utc> {
-    chrono::SubsecRound::trunc_subsecs(at, 6)
-}
-
-async fn sleep_until(at: DateTime<Utc>) {
-    tokio::time::sleep((at - Utc::now()).to_std().unwrap_or_default()).await;
+    let answered_at = status.map(|_| Utc::now());
+    let cancel =
+        Operation { op: Op::Cancel, key: None, asked: None, at, answered_at, status, ..create.clone() };
+    Race { id, operations: [create, cancel], status, off: at - due_at }
 }
 
 /// What the answers and the ends come to.

@@ -261,10 +261,16 @@ impl Installation {
         self.alive(name).await;
     }
 
-    /// The same, told to freeze itself once, at this place ([`punctual::platform::failpoints`]).
+    /// The same, told to freeze itself once, at this place ([`punctual::platform::failpoints`]); with one
+    /// thread, so that what it does after it wakes has an order.
     pub async fn start_armed(&mut self, role: &str, name: &str, place: &str) {
         let armed = format!("{place}:{}", self.frozen_file(name).display());
-        self.spawn_in(role, name, &[], &[("PUNCTUAL_FREEZE_AT", &armed)]);
+        self.spawn_in(
+            role,
+            name,
+            &[],
+            &[("PUNCTUAL_FREEZE_AT", armed.as_str()), ("TOKIO_WORKER_THREADS", "1")],
+        );
         self.alive(name).await;
     }
 

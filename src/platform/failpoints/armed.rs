@@ -20,10 +20,16 @@ const ON_ITS_WAY: Duration = Duration::from_millis(300);
 /// A stop of the whole process reaches the calling thread by way of another one, which takes microseconds.
 const UNTIL_STOPPED: Duration = Duration::from_millis(50);
 
+/// A zombie's call is over its time-out the moment that it wakes, and the reset that follows destroys what the
+/// gateway has not read yet. With one thread (`TOKIO_WORKER_THREADS=1`) nothing is reset while that thread
+/// waits here, so a request that was let through is seen for certain.
+const UNTIL_READ: Duration = Duration::from_millis(500);
+
 struct Armed {
     point: Point,
     told: PathBuf,
     spent: AtomicBool,
+    seen: AtomicBool,
 }
 
 fn named(name: &str) -> Option<Point> {
@@ -45,7 +51,12 @@ fn named(name: &str) -> Option<Point> {
 fn read() -> Option<Armed> {
     let text = std::env::var(VARIABLE).ok()?;
     let armed = text.split_once(':').and_then(|(name, told)| {
-        Some(Armed { point: named(name)?, told: told.into(), spent: AtomicBool::new(false) })
+        Some(Armed {
+            point: named(name)?,
+            told: told.into(),
+            spent: AtomicBool::new(false),
+            seen: AtomicBool::new(false),
+        })
     });
     if armed.is_none() {
         tracing::error!(text, "{VARIABLE} is no place to freeze at");
@@ -57,6 +68,11 @@ fn read() -> Option<Armed> {
 pub(super) fn reach(point: Point) {
     static ARMED: OnceLock<Option<Armed>> = OnceLock::new();
     let Some(armed) = ARMED.get_or_init(read) else { return };
+    let is_zombie = armed.point == Point::GatePassed && armed.spent.load(Ordering::SeqCst);
+    if is_zombie && point == Point::AfterAnswer && !armed.seen.swap(true, Ordering::SeqCst) {
+        std::thread::sleep(UNTIL_READ);
+        return;
+    }
     if armed.point != point || armed.spent.swap(true, Ordering::SeqCst) {
         return;
     }
