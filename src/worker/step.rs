@@ -95,6 +95,13 @@ pub struct Late {
     seated: Vec<(Seat, Claimed)>,
 }
 
+impl Late {
+    /// How many.
+    pub(super) fn len(&self) -> usize {
+        self.seated.len()
+    }
+}
+
 /// What one claim came to.
 type Outcome = (Answered, Decision);
 

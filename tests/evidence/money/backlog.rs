@@ -22,7 +22,9 @@ const BATCH: usize = 50;
 /// Workers that come back together.
 const WORKERS: usize = 2;
 
-const SETTINGS: [(&str, &str); 9] = [
+const SETTINGS: [(&str, &str); 10] = [
+    // A day of backlog to its fifteen seconds.
+    ("worker.late_by", "1s"),
     ("worker.lease", "20s"),
     ("worker.margin", "2s"),
     ("worker.claim_batch", "50"),
