@@ -111,6 +111,20 @@ mod tests {
     }
 
     #[test]
+    fn the_hour_that_a_change_of_clocks_repeats_or_skips_is_whatever_its_offset_says() {
+        for (berlin, utc) in [
+            // In autumn 02:30 comes twice, in spring never; its offset still names one instant.
+            ("2027-10-31T02:30:00+02:00", "2027-10-31T00:30:00.000000Z"),
+            ("2027-10-31T02:30:00+01:00", "2027-10-31T01:30:00.000000Z"),
+            ("2027-03-28T01:30:00+01:00", "2027-03-28T00:30:00.000000Z"),
+            ("2027-03-28T02:30:00+01:00", "2027-03-28T01:30:00.000000Z"),
+            ("2027-03-28T03:30:00+02:00", "2027-03-28T01:30:00.000000Z"),
+        ] {
+            assert_eq!(up(berlin).as_deref(), Some(utc), "{berlin}");
+        }
+    }
+
+    #[test]
     fn digits_below_a_microsecond_move_a_due_time_up_and_a_deadline_down() {
         for (text, up_to) in [
             ("2030-01-31T09:00:00.123456Z", "2030-01-31T09:00:00.123456Z"),

@@ -18,41 +18,6 @@ use chrono::TimeDelta;
 use proptest::prelude::*;
 use std::time::Duration;
 
-const CLASSES: [DeclineClass; 5] = [
-    DeclineClass::Hard,
-    DeclineClass::NeedsCustomer,
-    DeclineClass::Soft,
-    DeclineClass::Ambiguous,
-    DeclineClass::Unmapped,
-];
-const NOT_SENT: [NotSent; 16] = [
-    NotSent::Dns,
-    NotSent::Refused,
-    NotSent::Tls,
-    NotSent::NotAuthorised,
-    NotSent::RateLimited,
-    NotSent::Rejected,
-    NotSent::BreakerOpen,
-    NotSent::Paced,
-    NotSent::LeaseTooShort,
-    NotSent::KeyExpired,
-    NotSent::DeadlinePassed,
-    NotSent::Killed,
-    NotSent::CancelWished,
-    NotSent::NotStarted,
-    NotSent::HostClockEarly,
-    NotSent::OnlyAsked,
-];
-const DOUBTS: [Doubt; 7] = [
-    Doubt::TimedOut,
-    Doubt::ConnectionLost,
-    Doubt::ServerError,
-    Doubt::Unreadable,
-    Doubt::NotTheGateway,
-    Doubt::KeyMismatch,
-    Doubt::LeaseExpired,
-];
-
 fn verdicts() -> impl Strategy<Value = Verdict> {
     let amount = claimed(Status::Pending, 0).amount;
     let wrong = Minor::new(amount.minor.get() + 1).expect("positive");
@@ -60,9 +25,9 @@ fn verdicts() -> impl Strategy<Value = Verdict> {
         ("ch_[01]", prop_oneof![Just(amount.minor), Just(wrong)]).prop_map(move |(reference, minor)| {
             Verdict::Charged { reference, amount: crate::domain::money::Money { minor, ..amount } }
         }),
-        proptest::sample::select(&CLASSES[..]).prop_map(decline),
-        proptest::sample::select(&NOT_SENT[..]).prop_map(not_sent),
-        proptest::sample::select(&DOUBTS[..]).prop_map(Verdict::Unknown),
+        proptest::sample::select(DeclineClass::ALL).prop_map(decline),
+        proptest::sample::select(NotSent::ALL).prop_map(not_sent),
+        proptest::sample::select(Doubt::ALL).prop_map(Verdict::Unknown),
         Just(Verdict::InProgress { retry_after: None }),
         Just(Verdict::PendingAtGateway { reference: None }),
         Just(Verdict::ContractViolation { what: "x".into() }),

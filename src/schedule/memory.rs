@@ -17,7 +17,6 @@ mod rows;
 mod shards;
 mod verbs;
 
-pub use intake::Made;
 pub use rows::AttemptRow;
 
 use super::port::ScheduleError;

@@ -55,7 +55,7 @@ pub use history::HistoryEntry;
 pub use keys::{ApiKeyEntry, NewApiKey};
 pub use list::{ListFilter, ListOrder, ListPage, LookUp, MOST_EXAMINED, Place, Span};
 #[cfg(any(test, feature = "simulation"))]
-pub use memory::{AttemptRow, Fault, Made, Memory, Verb};
+pub use memory::{AttemptRow, Fault, Memory, Verb};
 pub use migrate::{migrate, migration_plan};
 pub use port::*;
 pub use postgres::Postgres;

@@ -1,4 +1,4 @@
-//! The verbs that worker, relay and keeper use, as a port, so that the simulation can stand in.
+//! The verbs that worker, relay and keeper use, as ports, so that the simulation can stand in.
 //!
 //! Lists, intake and operators talk to `schedule::Postgres` itself.
 
@@ -195,4 +195,45 @@ pub trait Schedule: Send + Sync + 'static {
         margin: Duration,
         limit: u32,
     ) -> impl Future<Output = Result<Reaped, ScheduleError>> + Send;
+}
+
+/// The relay's shard leases. After any error repeating it is safe, and what was taken or given back
+/// unseen runs out by itself.
+pub trait Shards: Send + Sync {
+    /// Says for `length` that this relay lives, and answers where it stands among the others that write
+    /// a ring of `partitions`.
+    fn enlist_relay(
+        &self,
+        holder: &str,
+        partitions: i32,
+        length: Duration,
+    ) -> impl Future<Output = Result<Standing, ScheduleError>> + Send;
+
+    /// Takes free or expired shards of a ring of `partitions`, at most `want`, for `length`; each with a
+    /// grown epoch.
+    fn acquire_shards(
+        &self,
+        holder: &str,
+        partitions: i32,
+        want: usize,
+        length: Duration,
+    ) -> impl Future<Output = Result<Vec<ShardLease>, ScheduleError>> + Send;
+
+    /// Prolongs those that are still ours to `length` from now; answers which.
+    fn renew_shards(
+        &self,
+        held: &[ShardLease],
+        length: Duration,
+    ) -> impl Future<Output = Result<Vec<ShardLease>, ScheduleError>> + Send;
+
+    /// Gives them back, so that another takes over without waiting for the lease to end.
+    fn release_shards(&self, held: &[ShardLease]) -> impl Future<Output = Result<(), ScheduleError>> + Send;
+
+    /// Gives everything back and goes: the others share it.
+    fn retire_relay(
+        &self,
+        holder: &str,
+        partitions: i32,
+        held: &[ShardLease],
+    ) -> impl Future<Output = Result<(), ScheduleError>> + Send;
 }

@@ -11,7 +11,8 @@ use super::history::HistoryEntry;
 use super::keys::{ApiKeyEntry, NewApiKey};
 use super::list::{ListFilter, ListOrder, ListPage, LookUp, Place};
 use super::port::{
-    ClaimTerms, Reaped, Schedule, ScheduleError, SettleFailed, ShardLease, Staged, StagedNotice, Standing,
+    ClaimTerms, Reaped, Schedule, ScheduleError, SettleFailed, ShardLease, Shards, Staged, StagedNotice,
+    Standing,
 };
 use super::proof::{Answered, BadNoticeKept, ClaimAnswer, Claimed, Deferred, Settled};
 use super::records::{ApiKeyRecord, CancelAnswer, CreateAnswer, NewPayment, PaymentView};
@@ -273,67 +274,6 @@ impl Postgres {
         whole(lineage::release(self.pool.clone())).await
     }
 
-    /// Takes free or expired shards of a ring of `partitions`, at most `want`, for `length`.
-    ///
-    /// # Errors
-    /// Any; what was taken unseen runs out by itself.
-    pub async fn acquire_shards(
-        &self,
-        holder: &str,
-        partitions: i32,
-        want: usize,
-        length: Duration,
-    ) -> Result<Vec<ShardLease>, ScheduleError> {
-        whole(shards::acquire(self.pool.clone(), holder.to_owned(), partitions, want, length)).await
-    }
-
-    /// Prolongs those that are still ours; answers which.
-    ///
-    /// # Errors
-    /// Any; repeat it.
-    pub async fn renew_shards(
-        &self,
-        held: &[ShardLease],
-        length: Duration,
-    ) -> Result<Vec<ShardLease>, ScheduleError> {
-        whole(shards::renew(self.pool.clone(), held.to_vec(), length)).await
-    }
-
-    /// Says for `length` that this relay lives, and answers where it stands among the others that write
-    /// a ring of `partitions`.
-    ///
-    /// # Errors
-    /// Any; repeat it.
-    pub async fn enlist_relay(
-        &self,
-        holder: &str,
-        partitions: i32,
-        length: Duration,
-    ) -> Result<Standing, ScheduleError> {
-        whole(shards::enlist(self.pool.clone(), holder.to_owned(), partitions, length)).await
-    }
-
-    /// The relay goes away: its shards are free at once, and the others share them.
-    ///
-    /// # Errors
-    /// Any; shards and entry run out by themselves.
-    pub async fn retire_relay(
-        &self,
-        holder: &str,
-        partitions: i32,
-        held: &[ShardLease],
-    ) -> Result<(), ScheduleError> {
-        whole(shards::retire(self.pool.clone(), holder.to_owned(), partitions, held.to_vec())).await
-    }
-
-    /// Gives them back, so that another takes over at once.
-    ///
-    /// # Errors
-    /// Any; they run out by themselves.
-    pub async fn release_shards(&self, held: &[ShardLease]) -> Result<(), ScheduleError> {
-        whole(shards::release(self.pool.clone(), held.to_vec())).await
-    }
-
     /// Makes the day partitions from `back` days before today to `ahead` days after it that are
     /// missing; answers how many tables it made.
     ///
@@ -425,5 +365,47 @@ impl Schedule for Postgres {
 
     async fn reap(&self, margin: Duration, limit: u32) -> Result<Reaped, ScheduleError> {
         whole(reap::reap(self.pool.clone(), margin, limit)).await
+    }
+}
+
+impl Shards for Postgres {
+    async fn enlist_relay(
+        &self,
+        holder: &str,
+        partitions: i32,
+        length: Duration,
+    ) -> Result<Standing, ScheduleError> {
+        whole(shards::enlist(self.pool.clone(), holder.to_owned(), partitions, length)).await
+    }
+
+    async fn acquire_shards(
+        &self,
+        holder: &str,
+        partitions: i32,
+        want: usize,
+        length: Duration,
+    ) -> Result<Vec<ShardLease>, ScheduleError> {
+        whole(shards::acquire(self.pool.clone(), holder.to_owned(), partitions, want, length)).await
+    }
+
+    async fn renew_shards(
+        &self,
+        held: &[ShardLease],
+        length: Duration,
+    ) -> Result<Vec<ShardLease>, ScheduleError> {
+        whole(shards::renew(self.pool.clone(), held.to_vec(), length)).await
+    }
+
+    async fn release_shards(&self, held: &[ShardLease]) -> Result<(), ScheduleError> {
+        whole(shards::release(self.pool.clone(), held.to_vec())).await
+    }
+
+    async fn retire_relay(
+        &self,
+        holder: &str,
+        partitions: i32,
+        held: &[ShardLease],
+    ) -> Result<(), ScheduleError> {
+        whole(shards::retire(self.pool.clone(), holder.to_owned(), partitions, held.to_vec())).await
     }
 }

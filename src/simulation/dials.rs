@@ -6,12 +6,11 @@
 //! call is shorter than its lease, and what may delay a request is shorter than the key's margin.
 
 use crate::domain::facts::Facts;
-use crate::domain::ids::GatewayName;
 use crate::domain::retry::Ladders;
 use crate::gateway::Profile;
 use crate::platform::config;
 use crate::platform::dice::Dice;
-use crate::worker::lab::SeededDice;
+use crate::worker::lab::{SeededDice, sandbox_profile};
 use std::time::Duration;
 
 const fn secs(n: u64) -> Duration {
@@ -261,21 +260,16 @@ fn profile(
     chance: &Chance,
 ) -> Profile {
     Profile {
-        name: GatewayName("sandbox".into()),
-        account: "sandbox-1".into(),
-        renderer: 1,
         key_ttl,
         key_margin: secs(55),
         replays_declines,
-        replays_5xx: false,
-        compares_body: true,
         lookup,
         not_found_horizon: secs(20),
-        voids_by_key: false,
         async_final_within: (faults.pending > 0 && chance.hits(700)).then_some(secs(60)),
         connect_timeout: secs(2),
         total_timeout: secs(7),
         max_in_flight: chance.pick(&[2, 8, 32]),
+        ..sandbox_profile()
     }
 }
 

@@ -21,10 +21,9 @@ use crate::domain::state::Status;
 use crate::domain::verdict::{NotSent, Verdict};
 use crate::keeper::Upkeep;
 use crate::platform::clock::Clock;
-use crate::relay::Shards;
 use crate::schedule::{
     Answered, Backlog, BadNoticeKept, ClaimAnswer, ClaimTerms, Claimed, Deferred, Memory, Reaped,
-    RefusedBecause, Schedule, ScheduleError, SettleFailed, Settled, SettledAs, ShardLease, Staged,
+    RefusedBecause, Schedule, ScheduleError, SettleFailed, Settled, SettledAs, ShardLease, Shards, Staged,
     StagedNotice, Standing,
 };
 use crate::worker::Store;
@@ -78,6 +77,12 @@ impl Host {
         }
         self.pass().await;
     }
+
+    /// One way over the network. Never no time at all, so that every await is a place where a process
+    /// can die.
+    pub(super) async fn travel(&self, chance: &Chance, longest: Duration) {
+        self.take(chance.between(Duration::from_micros(50), longest)).await;
+    }
 }
 
 /// The clocks of a machine, as its process reads them.
@@ -119,9 +124,8 @@ impl std::fmt::Debug for Line {
 }
 
 impl Line {
-    /// One way. Never no time at all, so that every await is a place where a process can die.
     async fn travel(&self) {
-        self.host.take(self.chance.between(Duration::from_micros(50), self.latency)).await;
+        self.host.travel(&self.chance, self.latency).await;
     }
 
     async fn call<T>(&self, work: impl Future<Output = T>) -> T {

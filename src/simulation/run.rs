@@ -9,7 +9,7 @@ use super::agenda::{self, act};
 use super::checks::{Violation, check, check_end};
 use super::clients::Clients;
 use super::dials::{Chance, Dials, Faults, LONGEST_TRAVEL};
-use super::gateway::{Bank, BankParts, LedgerLine};
+use super::gateway::{Bank, LedgerLine};
 use super::kafka::Kafka;
 use super::nodes::{Kind, Node, Opening, World};
 use super::trace::{Met, Texts, Told, Trace};
@@ -122,7 +122,7 @@ fn world(time: &VirtualTime, trace: &Trace, dials: &Arc<Dials>) -> (Arc<World>, 
     let chance = Arc::new(Chance::new(dials.seed));
     let faults = Arc::new(Mutex::new(dials.faults.clone()));
     memory.inject(database_faults(&chance, &faults, trace));
-    let bank = Arc::new(Bank::new(BankParts {
+    let bank = Arc::new(Bank {
         truth: dials.truth,
         declines: dials.declines,
         lookup_lag: dials.lookup_lag,
@@ -132,7 +132,8 @@ fn world(time: &VirtualTime, trace: &Trace, dials: &Arc<Dials>) -> (Arc<World>, 
         faults: Arc::clone(&faults),
         trace: trace.clone(),
         memory: Arc::clone(&memory),
-    }));
+        books: Mutex::default(),
+    });
     let kafka = Kafka::new(dials.partitions, time.clone(), trace.clone(), Arc::clone(&memory));
     let account = opening(dials, &bank, &chance);
     let world = World {

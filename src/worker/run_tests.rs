@@ -95,8 +95,7 @@ impl Rig {
     ) -> (Ended, Condition, Arc<Progress>) {
         let clock: SharedClock = Arc::new(self.world.time.clone());
         let parts = self.parts(&clock);
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(async {
+        self.world.time.block_on(async {
             let (worker, told, progress) = Worker::new(parts);
             let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
             let work = worker.run(async move { drop(stopped.await) });
@@ -106,8 +105,7 @@ impl Rig {
                 let _sent = stop.send(());
                 condition
             };
-            let both = async { futures_util::join!(work, script) };
-            let (ended, condition) = self.world.time.drive(both).await;
+            let (ended, condition) = futures_util::join!(work, script);
             (ended, condition, progress)
         })
     }

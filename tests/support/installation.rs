@@ -376,6 +376,11 @@ impl Installation {
         Client { http: self.http.clone(), api_key: self.api_key.clone(), apis }
     }
 
+    /// What a process says at a path of its own, as `/metrics`; whatever the status.
+    pub async fn text(&self, role: &str, path: &str) -> reqwest::Result<String> {
+        self.http.get(format!("{}{path}", self.url(role))).send().await?.text().await
+    }
+
     /// POSTs a payment to `api-1`.
     pub async fn post(&self, key: &str, body: &Value) -> reqwest::Result<(u16, Value)> {
         let url = format!("{}/v1/scheduled-payments", self.url("api-1"));

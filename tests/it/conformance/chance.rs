@@ -119,60 +119,21 @@ fn verdict(chance: &mut StdRng, payment: PaymentId, amount: Money) -> Verdict {
         0..12 => Verdict::Charged { reference: format!("ch_{payment}"), amount },
         12..14 => Verdict::Charged { reference: format!("ch_{payment}_again"), amount: money() },
         14..40 => Verdict::Declined(Decline {
-            class: one_of(
-                chance,
-                &[
-                    DeclineClass::Soft,
-                    DeclineClass::Soft,
-                    DeclineClass::Soft,
-                    DeclineClass::Ambiguous,
-                    DeclineClass::Hard,
-                    DeclineClass::NeedsCustomer,
-                    DeclineClass::Unmapped,
-                ],
-            ),
+            // Mostly what goes on.
+            class: if chance.random_bool(0.3) {
+                DeclineClass::Soft
+            } else {
+                one_of(chance, DeclineClass::ALL)
+            },
             code: one_of(chance, &["insufficient_funds", "do_not_honor", "with \"quotes\""]).into(),
             network_code: None,
             reference: None,
             retry_after: advice,
         }),
-        40..66 => Verdict::NotSent {
-            why: one_of(
-                chance,
-                &[
-                    NotSent::Dns,
-                    NotSent::Refused,
-                    NotSent::RateLimited,
-                    NotSent::NotAuthorised,
-                    NotSent::Rejected,
-                    NotSent::BreakerOpen,
-                    NotSent::Paced,
-                    NotSent::LeaseTooShort,
-                    NotSent::KeyExpired,
-                    NotSent::DeadlinePassed,
-                    NotSent::Killed,
-                    NotSent::CancelWished,
-                    NotSent::NotStarted,
-                    NotSent::HostClockEarly,
-                    NotSent::OnlyAsked,
-                ],
-            ),
-            retry_after: advice,
-        },
+        40..66 => Verdict::NotSent { why: one_of(chance, NotSent::ALL), retry_after: advice },
         66..72 => Verdict::InProgress { retry_after: advice },
         72..78 => Verdict::PendingAtGateway { reference: one_of(chance, &[None, Some("pi_1".to_owned())]) },
-        78..94 => Verdict::Unknown(one_of(
-            chance,
-            &[
-                Doubt::TimedOut,
-                Doubt::ConnectionLost,
-                Doubt::ServerError,
-                Doubt::Unreadable,
-                Doubt::NotTheGateway,
-                Doubt::KeyMismatch,
-                Doubt::LeaseExpired,
-            ],
-        )),
+        78..94 => Verdict::Unknown(one_of(chance, Doubt::ALL)),
         94..97 => Verdict::ContractViolation { what: "two charges".into() },
         _ => Verdict::Voided,
     }

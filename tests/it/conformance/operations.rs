@@ -12,7 +12,7 @@ use punctual::domain::retry::{Ladders, PerMille};
 use punctual::domain::state::Status;
 use punctual::outcome::{View, decide};
 use punctual::schedule::{
-    CancelAnswer, ClaimAnswer, ClaimTerms, Claimed, CreateAnswer, Made, Schedule, ScheduleError,
+    CancelAnswer, ClaimAnswer, ClaimTerms, Claimed, CreateAnswer, Schedule, ScheduleError,
 };
 use rand::Rng;
 use std::collections::BTreeSet;
@@ -25,12 +25,14 @@ pub fn expected<T>(what: &str, answer: Result<T, ScheduleError>) -> Result<T, Di
 }
 
 /// The answer of Postgres in memory's form.
-pub fn made(answer: CreateAnswer) -> Made {
+pub fn made(answer: CreateAnswer) -> CreateAnswer<Payment> {
     match answer {
-        CreateAnswer::Created(view) => Made::Created(Box::new(view.payment)),
-        CreateAnswer::Replayed(view) => Made::Replayed(Box::new(view.payment)),
-        CreateAnswer::KeyReused { payment, status, differs } => Made::KeyReused { payment, status, differs },
-        CreateAnswer::ExternalIdTaken { payment } => Made::ExternalIdTaken { payment },
+        CreateAnswer::Created(view) => CreateAnswer::Created(Box::new(view.payment)),
+        CreateAnswer::Replayed(view) => CreateAnswer::Replayed(Box::new(view.payment)),
+        CreateAnswer::KeyReused { payment, status, differs } => {
+            CreateAnswer::KeyReused { payment, status, differs }
+        }
+        CreateAnswer::ExternalIdTaken { payment } => CreateAnswer::ExternalIdTaken { payment },
         CreateAnswer::DayNotReady => panic!("the days around today are made"),
     }
 }
@@ -53,10 +55,11 @@ impl Sequence<'_> {
         let postgres = made(expected("create", self.stores.api.create(&new).await)?);
         let memory = expected("create", self.memory.request(&new).await)?;
         self.saw(match &postgres {
-            Made::Created(_) => "created",
-            Made::Replayed(_) => "replayed",
-            Made::KeyReused { .. } => "key reused",
-            Made::ExternalIdTaken { .. } => "external id taken",
+            CreateAnswer::Created(_) => "created",
+            CreateAnswer::Replayed(_) => "replayed",
+            CreateAnswer::KeyReused { .. } => "key reused",
+            CreateAnswer::ExternalIdTaken { .. } => "external id taken",
+            CreateAnswer::DayNotReady => "day not ready",
         });
         same("create", &postgres, &memory)
     }
