@@ -1,6 +1,8 @@
 //! The checks can fail: every kind of forgery is caught by its own number, an honest record by none, and
 //! what was not given or never happened is unknown.
 
+mod late_request_tests;
+
 use super::{
     Asked, Checked, Coverage, Given, LedgerLine, Op, Operation, Records, Report, Requirement, Rules,
     SITUATIONS, Valid, check,

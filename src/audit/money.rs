@@ -130,8 +130,9 @@ pub(super) fn one_request_per_attempt(records: &Records) -> Checked {
 }
 
 /// FAILED and CANCELLED are the end of all requests, unless the gateway's own record repaired them;
-/// PARKED is until somebody who may acts. A void may come late, and what a tombstone refuses as well: it is
-/// there for that.
+/// PARKED is until somebody who may acts. Excepted are voids, which may come late, with what a tombstone
+/// refuses, and the late request of a frozen worker's earlier claim: after FAILED it must not charge, and for
+/// its sake what is not proven is PARKED.
 pub(super) fn nothing_after_the_end(records: &Records, index: &Index<'_>) -> Checked {
     let mut checked = Checked::new(Is::M8);
     for payment in &records.payments {
@@ -145,7 +146,8 @@ pub(super) fn nothing_after_the_end(records: &Records, index: &Index<'_>) -> Che
             let during = |line: &&&LedgerLine| {
                 line.could_charge() && line.at > told.row.at && until.is_none_or(|until| line.at < until)
             };
-            let later = index.lines_of(payment.id).iter().find(during);
+            let excused = |line: &&&LedgerLine| index.was_open_at(line, told.row.at);
+            let later = index.lines_of(payment.id).iter().filter(during).find(|line| !excused(line));
             let charged = index.charged.contains(&payment.id);
             let holds = match told.row.to {
                 Status::Failed | Status::Cancelled => later.is_none() && (!charged || until.is_some()),

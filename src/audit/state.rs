@@ -2,7 +2,7 @@
 
 use super::checked::Checked;
 use super::index::Index;
-use super::records::{Records, Rules};
+use super::records::{LedgerLine, Records, Rules};
 use crate::domain::history::{self, Event};
 use crate::domain::invariants::Invariant as Is;
 use crate::domain::state::{Cause, Status};
@@ -192,8 +192,10 @@ pub(super) fn nothing_is_sent_after_a_hard_decline(records: &Records, index: &In
     let mut checked = Checked::new(Is::H9);
     for attempt in records.attempts.iter().filter(|attempt| is_hard(attempt)) {
         let Some(settled_at) = attempt.settled_at else { continue };
+        // The late request of a frozen worker is no send of ours any more, as long as it charges nothing.
+        let excused = |line: &LedgerLine| !line.charged && index.was_open_at(line, settled_at);
         let mut lines = index.lines_of(attempt.payment).iter();
-        let line = lines.find(|line| line.could_charge() && line.at > settled_at);
+        let line = lines.find(|line| line.could_charge() && line.at > settled_at && !excused(line));
         let sent = index
             .attempts_of(attempt.payment)
             .iter()

@@ -41,6 +41,7 @@ use crate::domain::lease::SendGate;
 use crate::domain::payment::Payment;
 use crate::domain::verdict::{DeclineClass, Doubt, Lookup, NotSent, Verdict};
 use crate::platform::clock::SharedClock;
+use crate::platform::failpoints::{Point, reach};
 use crate::platform::metrics;
 use crate::schedule::{Answer, Answered, Claimed, How};
 use bytes::Bytes;
@@ -116,6 +117,7 @@ impl HttpGateway {
             Ok(response) => answered(&watch, self.hear(response).await),
             Err(error) => unanswered(&watch, &error),
         };
+        reach(Point::AfterAnswer);
         let how = if matches!(heard, Heard::Unsent(_)) { How::NotStarted } else { How::Sent };
         let http_status = status_of(&heard);
         let took = self.clock.mono().0.saturating_sub(started.0);

@@ -11,6 +11,7 @@ use crate::domain::reason::Reason;
 use crate::domain::verdict::NotSent;
 use crate::gateway::{FrozenRequest, Gateway, Profile};
 use crate::outcome::{self, Plan, View};
+use crate::platform::failpoints::{Point, reach};
 use crate::schedule::Claimed;
 use chrono::{DateTime, Utc};
 
@@ -42,6 +43,7 @@ pub(super) fn course(gateway: &dyn Gateway, facts: &Facts, claimed: &Claimed, no
         Plan::GiveBack(why) => return Course::GiveBack(why),
         Plan::Park(reason) => return Course::Park(reason),
     }
+    reach(Point::BeforePrepare);
     let request = match (gateway.prepare(claimed), plan) {
         (Ok(request), _) => request,
         (Err(cannot), plan) => {

@@ -19,6 +19,7 @@ mod drain;
 mod gauges;
 pub mod hold;
 mod keep;
+mod late_scan;
 #[cfg(any(test, feature = "simulation"))]
 #[allow(missing_docs, clippy::unwrap_used)]
 pub mod lab;

@@ -46,6 +46,7 @@ use crate::gateway::{FrozenRequest, Gateway};
 use crate::outcome::{self, AfterLookup, Plan};
 use crate::platform::clock::SharedClock;
 use crate::platform::dice::SharedDice;
+use crate::platform::failpoints::{Point, reach};
 use crate::schedule::{
     Answer, Answered, ClaimAnswer, ClaimTerms, Claimed, How, Refused, Schedule, SettleFailed,
 };
@@ -98,6 +99,13 @@ pub struct Late {
     seated: Vec<(Seat, Claimed)>,
 }
 
+impl Late {
+    /// How many.
+    pub(super) fn len(&self) -> usize {
+        self.seated.len()
+    }
+}
+
 /// What one claim came to.
 type Outcome = (Answered, Decision);
 
@@ -141,6 +149,9 @@ impl<S: Schedule> Step<S> {
     /// statement costs more than a row does, so the first answer waits a moment for those behind it.
     async fn carry_out(&self, terms: &ClaimTerms, ours: Vec<(Seat, Claimed)>) {
         let mut unanswered = ours.len();
+        if unanswered > 0 {
+            reach(Point::AfterClaim);
+        }
         let calls = ours.into_iter().map(|(seat, claimed)| async { (seat, self.pay(claimed).await) });
         let mut calls = calls.collect::<FuturesUnordered<_>>().ready_chunks(unanswered.max(1));
         // One settle at a time: what is answered meanwhile makes the next group.
@@ -198,6 +209,7 @@ impl<S: Schedule> Step<S> {
     /// The only call that can move money: it takes the claim away. Sent if time is left, and checked
     /// again by the gateway right before the first byte.
     async fn send(&self, claimed: Claimed, request: FrozenRequest, watched: Option<Watched>) -> Outcome {
+        reach(Point::BeforeGate);
         let mut gate = outcome::gate(&view(&claimed), claimed.asked_at(), &self.lease, &self.facts);
         if let Some(watched) = &watched {
             watched.calls(self.clock.mono());
@@ -237,6 +249,7 @@ impl<S: Schedule> Step<S> {
         let (seats, mut batch): (Vec<_>, Vec<_>) = group.into_iter().unzip();
         let tallies: Vec<_> = batch.iter().map(Tally::of).collect();
         let mut patience = Patience::until(self.leased_since(terms.asked_at), self.lease.length);
+        reach(Point::BeforeSettle);
         let proofs = loop {
             match self.schedule.settle(batch).await {
                 Ok(proofs) => break proofs,
@@ -248,6 +261,7 @@ impl<S: Schedule> Step<S> {
                 }
             }
         };
+        reach(Point::AfterSettle);
         self.settled(seats, tallies, proofs);
     }
 
