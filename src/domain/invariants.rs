@@ -82,6 +82,7 @@ invariants! {
     K3: [Database, Kafka] "No record names a payment that the database does not know.";
     K4: [Database, Kafka] "Every history row is published at least once, and first-seen order is its number's order.";
     K5: [Database, Faults] "Losing all of Kafka loses no payment.";
+    K6: [Database, Kafka, Faults] "A notice is marked as published only after the bus has acknowledged it.";
     A1: [ClientLog, Database] "Create, read, cancel and claim of one payment are linearizable.";
     A2: [ClientLog] "What a client reads never goes back in time.";
     A3: [ClientLog] "No actor sees another actor's payments.";

@@ -14,6 +14,7 @@ use crate::domain::payment::Payment;
 use crate::domain::reason::Reason;
 use crate::domain::state::Status;
 use crate::domain::verdict::{Lookup, NotSent, Verdict};
+use crate::platform::faults::{Sabotage, sabotaged};
 use chrono::{DateTime, TimeDelta, Utc};
 use std::time::Duration;
 
@@ -134,11 +135,15 @@ pub fn gate(view: &View<'_>, asked_at: Mono, lease: &Lease, facts: &Facts) -> Se
     let payment = view.payment;
     let life = facts.key_ttl.saturating_sub(facts.key_margin);
     let left = life.saturating_sub(view.key_age.unwrap_or_default());
+    let asks_key = !sabotaged(Sabotage::KeyAgeAtClaimOnly);
     SendGate {
         send_before: lease.send_before(asked_at),
         not_before: payment.due_at,
-        key_usable_until: payment.epoch_first_sent_at.and_then(|first| after(first, life)),
-        key_usable_until_mono: asked_at.0.checked_add(left).map(Mono),
+        key_usable_until: payment
+            .epoch_first_sent_at
+            .and_then(|first| after(first, life))
+            .filter(|_| asks_key),
+        key_usable_until_mono: asked_at.0.checked_add(left).map(Mono).filter(|_| asks_key),
         execute_before: payment.execute_before,
     }
 }

@@ -27,7 +27,9 @@ use crate::domain::history::HistoryRow;
 use crate::domain::ids::PaymentId;
 use crate::domain::notice::Notice;
 use crate::domain::payment::Payment;
+use crate::domain::state::Status;
 use crate::platform::clock::SharedClock;
+use crate::platform::faults::{Sabotage, sabotaged};
 use chrono::{DateTime, Utc};
 use index::Index;
 use intake::Desk;
@@ -182,6 +184,10 @@ impl Memory {
         if answer == CancelGuard::Win {
             state.change(id, |row| row.cancel(now));
         }
+        if answer == CancelGuard::Refused(Status::Unknown) && sabotaged(Sabotage::CancelFromUnknown) {
+            state.change(id, |row| row.force(Status::Cancelled, now));
+            return Some(CancelGuard::Win);
+        }
         Some(answer)
     }
 
@@ -259,16 +265,6 @@ impl Memory {
     /// Edits a row behind the rules' back, to build a test's starting point.
     pub fn edit(&self, id: PaymentId, edit: impl FnOnce(&mut Payment)) {
         self.state().change(id, |row| edit(&mut row.payment));
-    }
-
-    /// Breaks the rules on purpose: the row is called clean although its sends are open.
-    pub fn forget_open_sends(&self, id: PaymentId, status: crate::domain::state::Status) {
-        let now = self.clock.wall();
-        let mut state = self.state();
-        state.change(id, |row| row.force(status, now));
-        if status.is_claimable() {
-            state.notify(id, now);
-        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -11,6 +11,8 @@ use crate::domain::retry::Ladders;
 use crate::gateway::Profile;
 use crate::platform::config;
 use crate::platform::dice::Dice;
+#[cfg(feature = "faults")]
+use crate::platform::faults::Sabotage;
 use crate::worker::lab::SeededDice;
 use std::time::Duration;
 
@@ -113,31 +115,11 @@ impl Faults {
     }
 }
 
-/// A promise of the product that is left out on purpose: a simulation that does not find it is blind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Broken {
-    /// Every rule holds.
-    Nothing,
-    /// The reaper makes an expired claim PENDING and clean (against section 3 of the design).
-    LeaseToPending,
-    /// A gateway that forgets declines is believed to replay them (against R4, R8).
-    FalseReplay,
-    /// A gateway's keys are believed to live for ever (against R6).
-    AgelessKey,
-    /// A cancel is granted while the outcome is unknown (against section 3 of the design).
-    CancelFromUnknown,
-    /// Offsets are committed as soon as a record is read (against R11).
-    CommitAtPoll,
-    /// Each attempt has a gateway key of its own (against R4).
-    KeyPerAttempt,
-}
-
 /// One world.
 #[derive(Debug, Clone)]
 pub struct Dials {
     pub seed: u64,
     pub faults: Faults,
-    pub broken: Broken,
     pub payments: usize,
     pub workers: usize,
     pub relays: usize,
@@ -194,7 +176,6 @@ impl Dials {
         };
         Self {
             seed,
-            broken: Broken::Nothing,
             payments,
             workers: 2 + chance.below(3) as usize,
             relays: 1 + chance.below(3) as usize,
@@ -214,23 +195,14 @@ impl Dials {
         }
     }
 
-    /// The same world with a rule left out.
+    /// The same world, made so that leaving out one rule can matter in it. With every rule in place it is
+    /// a world like any other.
+    #[cfg(feature = "faults")]
     #[must_use]
-    pub fn with(mut self, broken: Broken) -> Self {
-        self.broken = broken;
-        match broken {
-            Broken::FalseReplay => {
-                (self.profile.replays_declines, self.truth.replays_declines) = (true, false);
-                (self.profile.key_ttl, self.truth.key_ttl) = (secs(5_400), secs(5_400));
-            }
-            Broken::AgelessKey => {
-                (self.profile.key_ttl, self.truth.key_ttl) = (secs(90 * 86_400), secs(20));
-            }
-            Broken::Nothing
-            | Broken::LeaseToPending
-            | Broken::CancelFromUnknown
-            | Broken::CommitAtPoll
-            | Broken::KeyPerAttempt => {}
+    pub fn that_shows(mut self, bug: Sabotage) -> Self {
+        if bug == Sabotage::FalseReplay {
+            (self.profile.replays_declines, self.truth.replays_declines) = (false, false);
+            (self.profile.key_ttl, self.truth.key_ttl) = (secs(5_400), secs(5_400));
         }
         self
     }

@@ -17,6 +17,7 @@ use crate::domain::lease::Mono;
 use crate::domain::payment::Payment;
 use crate::domain::reason::Reason;
 use crate::domain::state::{Cause, Status, advance};
+use crate::platform::faults::{Sabotage, sabotaged};
 use chrono::{DateTime, Utc};
 use secrecy::{ExposeSecret, SecretString};
 use std::time::Duration;
@@ -91,7 +92,7 @@ impl Row {
 
     /// The claim itself (rule R1), once its guard said yes.
     pub(super) fn claim(&mut self, terms: &ClaimTerms, claim_id: ClaimId, now: DateTime<Utc>) -> Claimed {
-        assert!(now >= self.payment.due_at, "claimed before due");
+        assert!(now >= self.payment.due_at || sabotaged(Sabotage::DueByWorkerClock), "claimed before due");
         assert!(!self.attempts.iter().any(|a| a.claim_id == claim_id), "a claim id was used twice");
         let key_age =
             self.payment.epoch_first_sent_at.map(|first| (now - first).to_std().unwrap_or_default());
@@ -136,6 +137,14 @@ impl Row {
             && self.holding().is_some_and(|holding| holding.claim_id == claim_id)
     }
 
+    /// Rule R2: is the claim of this answer the one that holds the row?
+    pub(super) fn is_current(&self, answered: &Answered) -> bool {
+        let claimed = answered.claimed();
+        let (fence, claim_id) = (claimed.payment().fence, claimed.claim_id());
+        let current = guard::settle(&self.payment, self.holding(), fence, claim_id) == SettleGuard::Current;
+        current || (sabotaged(Sabotage::NoFence) && self.payment.status == Status::Processing)
+    }
+
     /// The settle (rule R2): under the fence and the claim id, or as evidence beside it.
     pub(super) fn settle(
         &mut self,
@@ -143,12 +152,12 @@ impl Row {
         decision: &Decision,
         now: DateTime<Utc>,
     ) -> (SettledAs, Outcome) {
-        let claimed = answered.claimed();
-        let (fence, claim_id) = (claimed.payment().fence, claimed.claim_id());
+        let claim_id = answered.claimed().claim_id();
         let place = self.attempts.iter().position(|attempt| attempt.claim_id == claim_id).unwrap();
-        match guard::settle(&self.payment, self.holding(), fence, claim_id) {
-            SettleGuard::Current => self.write(place, answered.answer(), decision, now),
-            SettleGuard::Fenced => self.evidence(place, answered.answer(), now),
+        if self.is_current(answered) {
+            self.write(place, answered.answer(), decision, now)
+        } else {
+            self.evidence(place, answered.answer(), now)
         }
     }
 
@@ -201,6 +210,9 @@ impl Row {
         effect::apply_reap(&mut self.payment, now).unwrap();
         self.held = None;
         self.record(Some(Status::Processing), Event::Moved(Cause::LeaseExpired), "keeper", "{}", now);
+        if sabotaged(Sabotage::LeaseToPending) {
+            self.force(Status::Pending, now);
+        }
     }
 
     pub(super) fn cancel(&mut self, now: DateTime<Utc>) {
@@ -274,8 +286,9 @@ impl Row {
         (ends != stands).then(|| format!("history ends in {ends:?}, the row says {stands:?}"))
     }
 
-    /// Breaks the rules on purpose: the row is called clean although its sends are open.
+    /// Of seeded bugs alone: the row is called clean although its sends are open.
     pub(super) fn force(&mut self, status: Status, now: DateTime<Utc>) {
+        self.held = None;
         let payment = &mut self.payment;
         (payment.status, payment.unanswered, payment.asks, payment.sends) = (status, 0, 0, 0);
         payment.last_moved_at = now;
