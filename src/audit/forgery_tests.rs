@@ -265,6 +265,7 @@ const STATE: &[(&str, Forge)] = &[
         r.attempts[0].code = Some("rate_limited".into());
         r.attempts[1].claimed_at = after(1_899);
     }),
+    ("M11", |r| r.history[2].row.event = Event::CancelWished),
     ("H9", |r| r.attempts[0].code = Some("stolen_card".into())),
     ("H9", |r| r.attempts[0].code = Some("a_code_of_tomorrow".into())),
     ("H10", |r| r.payments.push(r.payments[0].clone())),
@@ -407,7 +408,7 @@ fn a_check_that_looked_at_nothing_is_unknown() {
     assert_eq!(found(&empty, Valid::Unknown).len(), check(&empty, &rules()).len());
     // The honest record has no refusal for good and nothing that ended; all else was looked at.
     let unknown: Vec<&str> = found(&honest(), Valid::Unknown).into_iter().collect();
-    assert_eq!(unknown, ["H9", "K5", "K6", "L6", "M10", "M7", "M8", "R1", "R2"]);
+    assert_eq!(unknown, ["H9", "K5", "K6", "L6", "M10", "M11", "M7", "M8", "R1", "R2"]);
     let mut unpublished = honest();
     unpublished.is_published = false;
     assert!(found(&unpublished, Valid::Unknown).contains("K4"));

@@ -60,6 +60,7 @@ invariants! {
     M8: [GatewayLedger, Database] "After FAILED or CANCELLED nothing is charged; after PARKED only through an authorised act.";
     M9: [GatewayLedger, Database] "The sum charged in the gateway's ledger is the sum of COMPLETED plus listed open and parked payments.";
     M10: [GatewayLedger, Database] "Refunds of a payment never exceed its charge, and each happens once.";
+    M11: [GatewayLedger, Database] "Once a client's wish to cancel is on record, no later claim sends a charge.";
     H1: [Database] "History holds legal moves only, and its numbers have no gap.";
     H2: [Database] "History is only appended to, and its chain of hashes verifies.";
     H3: [Database] "A payment's fence strictly grows, and no claim id is used twice.";

@@ -11,7 +11,7 @@
 //! A worker pauses by not being chosen, for as long as the explorer likes. Each [`Break`] is asked
 //! for at the place where its rule is applied.
 
-use super::gateway::{Held as Kept, Request, Word, not_sent};
+use super::gateway::{Held as Kept, Request, Wants, Word, not_sent};
 use super::invariants::Met;
 use super::row::{Row, template};
 use super::state::{By, Doing, Held, State, Worker};
@@ -73,7 +73,7 @@ impl Protocol {
         }
     }
 
-    fn breaks(&self, rule: Break) -> bool {
+    pub fn breaks(&self, rule: Break) -> bool {
         self.terms.broken == rule
     }
 
@@ -142,7 +142,7 @@ impl Protocol {
         state.ghost.demand(Invariant::H3, state.row.fence > state.ghost.fence);
         state.ghost.fence = state.row.fence;
         let claim = state.claims;
-        state.holding = Some(Held { claim, since: state.now });
+        state.holding = Some(Held { claim, since: state.now, asks: was == Status::Unknown });
         let doing =
             if answered || self.breaks(Break::UncommittedClaim) { Doing::Claimed } else { Doing::Unsure };
         let (view, asked_at, renderer) = (state.row, state.now, state.deployed);
@@ -173,15 +173,21 @@ impl Protocol {
     pub fn plan(&self, state: &mut State, at: usize, shown: Shown) -> Option<()> {
         let worker = state.workers[at];
         let anew = self.breaks(Break::BodyAnew);
+        let unwished = Row { wish: false, ..worker.view };
+        let seen = if self.breaks(Break::ChargeAfterWish) { unwished } else { worker.view };
         let facts = self.facts(if anew { worker.view.renderer? } else { worker.renderer });
-        let row = self.payment(&worker.view);
+        let row = self.payment(&seen);
         let view = View { payment: &row, was: worker.was, key_age: worker.key_age.map(age) };
         let now = instant(state.now);
         let planned = plan(&view, facts, now);
         let planned = if anew { planned } else { with_request(planned, &row, facts, &[worker.renderer; 32]) };
         let knows = |word, by| Doing::Knows { word, by, at: state.now };
+        if self.voids(&worker, state.now) {
+            state.workers[at].doing = Doing::AtGate(Wants::Void);
+            return Some(());
+        }
         state.workers[at].doing = match planned {
-            Plan::Charge => Doing::AtGate,
+            Plan::Charge => Doing::AtGate(Wants::Charge),
             Plan::GiveBack(why) => knows(not_sent(why), By::Itself),
             Plan::Park(_) => Doing::Parks,
             Plan::LookUpThenCharge | Plan::LookUpOnly => {
@@ -191,7 +197,7 @@ impl Protocol {
                     knows(not_sent(NotSent::NotStarted), By::Asking)
                 } else {
                     match after_lookup(planned, found) {
-                        AfterLookup::Charge => Doing::AtGate,
+                        AfterLookup::Charge => Doing::AtGate(Wants::Charge),
                         AfterLookup::Settle(verdict) => knows(Word::of(&verdict), By::Asking),
                     }
                 }
@@ -220,7 +226,13 @@ impl Protocol {
         let row = self.payment(&worker.view);
         let view = View { payment: &row, was: worker.was, key_age: worker.key_age.map(age) };
         let mut gate = gate(&view, mono(worker.asked_at), &self.lease, self.facts(worker.renderer));
+        let Doing::AtGate(wants) = worker.doing else { return None };
+        if wants == Wants::Void {
+            // What it wants is that nothing be charged: no deadline forbids that.
+            gate.execute_before = None;
+        }
         match self.terms.broken {
+            Break::VoidPastKey => (gate.key_usable_until, gate.key_usable_until_mono) = (None, None),
             Break::SendAfterLease => gate.send_before = Mono(Duration::MAX),
             Break::KeyAgeAtClaimOnly => (gate.key_usable_until, gate.key_usable_until_mono) = (None, None),
             Break::Early => gate.not_before = instant(0),
@@ -229,26 +241,43 @@ impl Protocol {
         state.workers[at].doing = match gate.check(instant(state.now), mono(state.now)) {
             Err(why) => Doing::Knows { word: not_sent(why), by: By::Itself, at: state.now },
             Ok(()) => {
-                self.put_on_the_wire(state, &worker);
-                if self.breaks(Break::HiddenRetry) {
-                    self.put_on_the_wire(state, &worker);
+                if wants == Wants::Charge {
+                    self.ask_the_ledger(state, &worker);
                 }
-                Doing::Sent(None)
+                self.put_on_the_wire(state, &worker, wants);
+                if self.breaks(Break::HiddenRetry) {
+                    self.ask_the_ledger(state, &worker);
+                    self.put_on_the_wire(state, &worker, wants);
+                }
+                Doing::Sent(wants, None)
             }
         };
         Some(())
     }
 
-    /// A request leaves: here the ledger's side of M2, M3, M5, M6, M8, H9 is read.
-    fn put_on_the_wire(&self, state: &mut State, worker: &Worker) {
+    fn put_on_the_wire(&self, state: &mut State, worker: &Worker, wants: Wants) {
+        let key =
+            if wants == Wants::Void && self.breaks(Break::VoidOfAnotherEpoch) { 0 } else { self.key(worker) };
+        state.travelling.push(Request {
+            wants,
+            key,
+            claim: worker.claim,
+            sent_at: state.now,
+            body: worker.renderer,
+            again: self.terms.duplicates,
+        });
+    }
+
+    /// A request that can move money leaves: here the ledger's side of M2, M3, M5, M6, M8, M11, H9 is read.
+    fn ask_the_ledger(&self, state: &mut State, worker: &Worker) {
         let key = self.key(worker);
         let (now, claim) = (state.now, 1_u16 << worker.claim);
-        let committed = worker.doing == Doing::AtGate && state.ghost.lost & claim == 0;
+        let committed = matches!(worker.doing, Doing::AtGate(_)) && state.ghost.lost & claim == 0;
         let kept = state.keys[usize::from(key)];
         let too_old = |since| now >= since + (KEY_TTL - KEY_MARGIN);
         let undecided = |held| match held {
             Kept::Charged(_) | Kept::Pending => true,
-            Kept::Declined(_) => false,
+            Kept::Declined(_) | Kept::Voided => false,
         };
         let ghost = &mut state.ghost;
         ghost.demand(Invariant::M2, committed);
@@ -257,15 +286,20 @@ impl Protocol {
         ghost.demand(Invariant::M5, !kept.is_some_and(|kept| undecided(kept.held) && too_old(kept.since)));
         ghost.demand(Invariant::M6, ghost.sent & claim == 0);
         ghost.demand(Invariant::M8, state.row.status != Status::Parked);
+        ghost.demand(Invariant::M11, ghost.wished.is_none_or(|claims| worker.claim <= claims));
         ghost.demand(Invariant::H9, !ghost.hard);
         ghost.sent |= claim;
-        state.travelling.push(Request {
-            key,
-            claim: worker.claim,
-            sent_at: now,
-            body: worker.renderer,
-            again: self.terms.duplicates,
-        });
+    }
+
+    /// A void is asked for where the outcome is open, nothing may be charged any more, and the gateway
+    /// still remembers the key: past that, a tombstone would stand over a charge it has forgotten.
+    fn voids(&self, worker: &Worker, now: Tick) -> bool {
+        let row = &worker.view;
+        let wished = row.wish && !self.breaks(Break::ChargeAfterWish);
+        let forbidden = wished || self.terms.deadline.is_some_and(|deadline| now >= deadline);
+        let usable = row.first_sent_at.is_some_and(|first| now < first + (KEY_TTL - KEY_MARGIN));
+        let open = row.unanswered > 1;
+        self.terms.voids && open && forbidden && (usable || self.breaks(Break::VoidPastKey))
     }
 
     /// What one answer does, decided in the tick in which it came.
@@ -277,7 +311,7 @@ impl Protocol {
                 return Some((parked(Reason::AccountChanged), answer));
             }
             Doing::Knows { word, by, at } => (word, by, at),
-            Doing::Unsure | Doing::Claimed | Doing::AtGate | Doing::Sent(_) => return None,
+            Doing::Unsure | Doing::Claimed | Doing::AtGate(_) | Doing::Sent(..) => return None,
         };
         let request_hash = (by == By::Sending).then_some([worker.renderer; 32]);
         let answer = Answer { request_hash, ..silent(word, by.how()) };
@@ -356,6 +390,9 @@ impl Protocol {
             }
             effect::apply_settle(row, &settling, now)
         })?;
+        if self.breaks(Break::WishLost) {
+            state.row.wish = worker.view.wish;
+        }
         state.holding = None;
         state.ghost.demand(Invariant::H4, holds);
         let hard = matches!(worker.doing, Doing::Knows { word: Word::Hard, .. });
@@ -377,8 +414,14 @@ impl Protocol {
         } else if row.status == Status::Unknown && self.breaks(Break::CancelFromUnknown) {
             (state.row.status, state.row.unanswered) = (Status::Cancelled, 0);
             state.ghost.cancelled = true;
-        } else if row.status == Status::Unknown && !state.row.wish {
+        } else if matches!(row.status, Status::Unknown | Status::Processing) && !state.row.wish {
+            // A claim that asks again does not see the wish; the next one does.
             state.row.wish = true;
+            state.ghost.wished = self.terms.voids.then_some(state.claims);
+            if self.breaks(Break::CancelledAtWish) {
+                (state.row.status, state.row.unanswered, state.holding) = (Status::Cancelled, 0, None);
+                state.ghost.cancelled = true;
+            }
         } else {
             return None;
         }
