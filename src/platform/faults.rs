@@ -43,6 +43,8 @@ bugs! {
     ReaperWithoutCas = "reaper-without-cas", "The reaper writes what it read a moment ago, without looking again.";
     KeyAgeAtClaimOnly = "key-age-at-claim-only", "A key's age is asked at the claim, not before the write (against R6).";
     NotFoundIsProof = "not-found-is-proof", "A look-up that finds nothing proves that nothing was charged (against R7).";
+    AgeTakenBack = "age-taken-back", "A claim that sent nothing takes back the age of a key that another one used (against R6).";
+    SpentNotice = "spent-notice", "A notice of an earlier claim claims again (against R1).";
     FalseReplay = "false-replay", "A gateway that forgets declines is believed to replay them (against R4, R8).";
     AgelessKey = "ageless-key", "A gateway's keys are believed to live for ever (against R6).";
 }

@@ -45,8 +45,14 @@ mod worlds {
         (Sabotage::FalseReplay, &[M1, M8, H6]),
         (Sabotage::AgelessKey, &[M1, M5]),
     ];
-    /// Found by `tests/it`: they need transactions in flight, and a client on a real network.
-    const ELSEWHERE: [Sabotage; 2] = [Sabotage::CursorWithoutSnapshot, Sabotage::HiddenRetry];
+    /// Found by `tests/it`, which has what it takes: transactions in flight, a client on a real network, and
+    /// Postgres to compare with.
+    const ELSEWHERE: [Sabotage; 4] = [
+        Sabotage::CursorWithoutSnapshot,
+        Sabotage::HiddenRetry,
+        Sabotage::AgeTakenBack,
+        Sabotage::SpentNotice,
+    ];
 
     #[allow(clippy::disallowed_methods, reason = "measures itself, decides nothing")]
     fn catch(bug: Sabotage, by: &[Invariant]) -> Result<(), String> {

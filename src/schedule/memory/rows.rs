@@ -173,7 +173,7 @@ impl Row {
         attempt.settled_at = Some(now);
         attempt.entered = Some(decision.to);
         let (was, worker) = (attempt.was, attempt.worker.clone());
-        let opened_key = self.held.as_ref().unwrap().key_age.is_none();
+        let opened_key = self.held.as_ref().unwrap().key_age.is_none() || sabotaged(Sabotage::AgeTakenBack);
         let (verdict, request_hash) = (&answer.verdict, answer.request_hash);
         let settling = Settling { decision, was, verdict, opened_key, request_hash };
         effect::apply_settle(&mut self.payment, &settling, now).unwrap();

@@ -49,9 +49,14 @@ impl State {
             self.change(id, |row| row.park_poisoned(now));
         }
         let payment = self.rows.get(&id).map(|row| &row.payment);
+        let mut notice = notice.clone();
+        if let (Some(row), true) = (payment, sabotaged(Sabotage::SpentNotice)) {
+            notice.attempt = row.attempt;
+        }
         let ahead =
             if sabotaged(Sabotage::DueByWorkerClock) { TimeDelta::days(1) } else { TimeDelta::zero() };
-        let may = guard::claim(payment, notice, &terms.gateway, now + ahead, self.lineage) == ClaimGuard::Win;
+        let may =
+            guard::claim(payment, &notice, &terms.gateway, now + ahead, self.lineage) == ClaimGuard::Win;
         may.then(|| self.change(id, |row| row.claim(terms, claim_id, now)))
     }
 

@@ -79,7 +79,7 @@ impl Sequence<'_> {
     pub async fn claimed_in_postgres(
         &mut self,
         terms: &ClaimTerms,
-        mut notices: Vec<Notice>,
+        notices: Vec<Notice>,
         mut ids: Vec<ClaimId>,
         mut postgres: Vec<ClaimAnswer>,
     ) -> Result<(), Difference> {
@@ -90,9 +90,6 @@ impl Sequence<'_> {
                 ids.swap(first, place);
                 postgres.swap(first, place);
             }
-        }
-        if let Some(broken) = self.broken {
-            broken.before_claim(&self.memory, &mut notices);
         }
         let memory = expected("claim", self.memory.claim(terms, &notices, &ids).await)?;
         let said = |answers: &[ClaimAnswer]| answers.iter().map(answered).collect::<Vec<_>>();
@@ -230,9 +227,6 @@ impl Sequence<'_> {
                 (SettledAs::Fenced, true) => "fenced again",
                 (SettledAs::Fenced, false) => "fenced",
             });
-            if let (Some(broken), Some(outcome)) = (self.broken, &self.tickets[*place].outcome) {
-                broken.after_settle(&self.memory, self.tickets[*place].payment().id, outcome, *result);
-            }
         }
         Ok(())
     }
@@ -301,9 +295,6 @@ impl Sequence<'_> {
         }
         for _ in 0..postgres.deadline_failed {
             self.saw("deadline passed");
-        }
-        if let Some(broken) = self.broken {
-            broken.after_reap(&self.memory);
         }
         same("reap", &postgres, &memory)
     }
