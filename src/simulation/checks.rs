@@ -218,8 +218,8 @@ impl Case<'_> {
         let stale = self.attempts.windows(2).find(|pair| {
             pair[0].entered.is_some() && pair[0].settled_at.is_some_and(|at| at > pair[1].claimed_at)
         });
-        let stale = stale.map(|pair| format!("{:?} was written under {:?}", pair[0], pair[1]));
-        self.must(stale.is_none(), Is::H4, || stale.clone().unwrap_or_default());
+        let stale = stale.map(|pair| (pair[0].attempt, pair[1].attempt));
+        self.must(stale.is_none(), Is::H4, || format!("written after the next one was claimed: {stale:?}"));
         let ended = self.history.iter().position(|row| row.to.is_final());
         let after = ended.map_or(&[][..], |at| &self.history[at + 1..]);
         let stays = after.iter().all(|row| row.event == Event::Fenced);

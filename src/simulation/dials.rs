@@ -200,9 +200,33 @@ impl Dials {
     #[cfg(feature = "faults")]
     #[must_use]
     pub fn that_shows(mut self, bug: Sabotage) -> Self {
-        if bug == Sabotage::FalseReplay {
-            (self.profile.replays_declines, self.truth.replays_declines) = (false, false);
-            (self.profile.key_ttl, self.truth.key_ttl) = (secs(5_400), secs(5_400));
+        let keys_live = |dials: &mut Self, length| {
+            (dials.profile.key_ttl, dials.truth.key_ttl) = (length, length);
+        };
+        let faults = &mut self.faults;
+        match bug {
+            Sabotage::FalseReplay => {
+                (faults.request_late, faults.answer_lost) = (150, 150);
+                self.declines = 300;
+                (self.profile.replays_declines, self.truth.replays_declines) = (false, false);
+                keys_live(&mut self, secs(5_400));
+            }
+            Sabotage::AgelessKey => {
+                faults.request_lost = 300;
+                keys_live(&mut self, secs(90));
+            }
+            // Asked about every second around the cut-off, by a client that connects slowly.
+            Sabotage::KeyAgeAtClaimOnly => {
+                (faults.request_lost, faults.answer_lost, faults.gateway_slow) = (400, 300, 500);
+                self.profile.lookup = false;
+                self.ladders.reask = vec![secs(1)];
+                keys_live(&mut self, secs(90));
+            }
+            Sabotage::LeaseToPending => {
+                (faults.worker_crashes, faults.answer_lost) = (40, 150);
+                self.deadlines = 800;
+            }
+            _ => {}
         }
         self
     }

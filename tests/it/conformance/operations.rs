@@ -216,7 +216,7 @@ impl Sequence<'_> {
         let memory = expected("settle", memory.map_err(|failed| failed.error))?;
         let memory: Vec<_> = memory.iter().map(|it| it.result()).collect();
         same("settle", &postgres.to_vec(), &memory)?;
-        for ((place, result), again) in places.iter().zip(postgres).zip(before) {
+        for (result, again) in postgres.iter().zip(before) {
             self.saw(match (result, again) {
                 (SettledAs::Written(_), true) => "written earlier",
                 (SettledAs::Written(Status::Completed), false) => "completed",

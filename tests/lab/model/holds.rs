@@ -119,14 +119,14 @@ fn one_charge_and_no_cancelled_one_at_a_gateway_whose_void_is_a_tombstone() {
     let voids = |name, declines, lookup| Terms {
         voids: true,
         cancels: true,
-        claims: 3,
+        claims: 2,
         workers: 2,
         ..Terms::new(name, declines, lookup)
     };
-    holds(voids("forgets+void", Forgotten, NoLookup));
+    holds(Terms { claims: 3, ..voids("forgets+void", Forgotten, NoLookup) });
     holds(voids("replays+lookup+void", Replayed, ByKey));
     holds(Terms { deadline: Some(3), ..voids("forgets+lookup+void+deadline", Forgotten, ByKey) });
     holds(Terms { duplicates: true, limits: false, ..voids("replays+void+duplicates", Replayed, NoLookup) });
-    holds(Terms { lease: 3, ..voids("forgets+void+long-lease", Forgotten, NoLookup) });
-    holds(Terms { heals: true, claims: 2, ..voids("forgets+lookup+void+heal", Forgotten, ByKey) });
+    holds(Terms { lease: 3, claims: 3, ..voids("forgets+void+long-lease", Forgotten, NoLookup) });
+    holds(Terms { heals: true, horizon: 3, ..voids("forgets+lookup+void+heal", Forgotten, ByKey) });
 }
