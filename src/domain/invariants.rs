@@ -178,7 +178,7 @@ mod tests {
     fn numbers_are_unique_and_each_promise_is_one_sentence_with_inputs() {
         let ids: std::collections::BTreeSet<_> = Invariant::ALL.iter().map(|i| i.id()).collect();
         assert_eq!(ids.len(), Invariant::ALL.len());
-        assert_eq!(Invariant::ALL.len(), 10 + 10 + 7 + 5 + 3 + 2);
+        assert_eq!(Invariant::ALL.len(), 11 + 10 + 7 + 6 + 3 + 2);
         for invariant in Invariant::ALL {
             let statement = invariant.statement();
             assert!(statement.ends_with('.') && !statement.contains(". "), "{statement}");
