@@ -157,7 +157,8 @@ pub async fn api(process: Process) -> Result<(), Ended> {
     let health = health::routes(process.postgres_is_ready(&schedule), process.exposition.clone());
     let api = &process.config.api;
     let gateways = vec![GatewayName(process.config.gateway.name.clone())];
-    let intake = Intake::new(schedule.clone(), process.clock.clone(), process.dice.clone(), api, gateways);
+    let intake = Intake::new(schedule.clone(), process.clock.clone(), process.dice.clone(), api, gateways)
+        .with_callbacks(&process.config.gateway);
     tracing::info!(listen = api.listen, "the API serves");
     let limits = intake::Limits::from(api);
     intake::serve(listener, intake.router(health), limits, process.clock, process.shutdown.receiver()).await;
@@ -372,6 +373,7 @@ pub async fn keeper(process: Process) -> Result<(), Ended> {
         back: database.partition_days_back,
         ahead: database.partition_days_ahead,
     };
+    let forgets = keeper::Forgets { schedule: Arc::new(schedule.clone()) };
     let bounds = keeper::Bounds { schedule: Arc::new(schedule.clone()) };
     let watch = keeper::Watch { schedule: Arc::new(schedule.clone()) };
     let stop = || {
@@ -383,6 +385,7 @@ pub async fn keeper(process: Process) -> Result<(), Ended> {
     tokio::join!(
         keeper::every(reaper, settings.reap_every, keeper::Nudge::default(), clock(), stop()),
         keeper::every(partitions, settings.partitions_every, keeper::Nudge::default(), clock(), stop()),
+        keeper::every(forgets, settings.partitions_every, keeper::Nudge::default(), clock(), stop()),
         keeper::every(bounds, settings.partitions_every, keeper::Nudge::default(), clock(), stop()),
         keeper::every(watch, settings.backlog_every, keeper::Nudge::default(), clock(), stop()),
     );

@@ -135,7 +135,8 @@ pub(super) fn reads_never_go_back(records: &Records, index: &Index<'_>) -> Check
     checked
 }
 
-/// The actor of a payment is the one whose create was acknowledged; nobody else is ever shown it.
+/// The actor of a payment is the one whose create was acknowledged; nobody else is ever shown it, not
+/// even by a refusal that names its state. Who is turned away before that is shown nothing.
 pub(super) fn nobody_sees_another_s(records: &Records) -> Checked {
     let mut owners: BTreeMap<PaymentId, &str> = BTreeMap::new();
     for create in granted(records, Op::Create) {
@@ -154,8 +155,41 @@ pub(super) fn nobody_sees_another_s(records: &Records) -> Checked {
             && actor != owner
         {
             let told = || format!("{}; its owner is {owner}", operation.told());
-            checked.look(operation.is_unknown() || operation.status == Some(404), told);
+            checked.look(!matches!(operation.status, Some(200..=399 | 409)), told);
         }
     }
     checked
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::checked::Valid;
+    use super::*;
+    use chrono::DateTime;
+
+    fn operation(op: Op, actor: &str, status: Option<u16>) -> Operation {
+        let at = DateTime::UNIX_EPOCH;
+        let payment_id = Some(PaymentId::new(at, [1; 10]).expect("in range"));
+        let (actor, key, asked, state) = (Some(actor.to_owned()), None, None, None);
+        Operation { op, actor, key, at, answered_at: Some(at), status, payment_id, asked, state }
+    }
+
+    #[test]
+    fn who_is_turned_away_at_the_door_is_shown_nothing_and_who_hears_of_a_state_is() {
+        for (status, valid) in [
+            (Some(401), Valid::True),
+            (Some(403), Valid::True),
+            (Some(404), Valid::True),
+            (Some(503), Valid::True),
+            (None, Valid::True),
+            (Some(200), Valid::False),
+            (Some(304), Valid::False),
+            (Some(409), Valid::False),
+        ] {
+            let create = operation(Op::Create, "shop", Some(201));
+            let operations = vec![create, operation(Op::Read, "stranger", status)];
+            let checked = nobody_sees_another_s(&Records { operations, ..Records::default() });
+            assert_eq!(checked.valid(), valid, "{status:?}");
+        }
+    }
 }

@@ -88,7 +88,7 @@ fn ask(args: &Args) -> Result<(), Ended> {
     let latency = match args.latency[..] {
         [one] => [one; 4],
         [least, half, most, worst] if least <= half && half <= most && most <= worst => {
-            args_of(&args.latency)
+            [least, half, most, worst]
         }
         _ => return Err(Ended::with(Exit::Usage, "--latency takes one length, or four that grow")),
     };
@@ -120,11 +120,6 @@ fn ask(args: &Args) -> Result<(), Ended> {
         Output::Table => print(&table(&answer)),
         Output::Json => print(&format!("{:#}\n", json_of(&answer))),
     }
-}
-
-/// Four, by the match that calls it.
-fn args_of(latency: &[Duration]) -> [Duration; 4] {
-    std::array::from_fn(|at| latency.get(at).copied().unwrap_or_default())
 }
 
 fn shown(length: Duration) -> String {
@@ -169,7 +164,11 @@ fn json_of(answer: &Lateness) -> Value {
 fn check(args: &Args) -> Result<(), Ended> {
     let each = usize::try_from(args.each).unwrap_or(usize::MAX);
     if let Some(seed) = args.seed {
-        return print(&story(seed, each));
+        let one = Seeds { first: seed, payments: 1, each, twice: true, threads: 1 };
+        return match sweep(&one, |_| {}).failures.pop() {
+            Some(failure) => Err(Ended::with(Exit::Failed, failure.story)),
+            None => print(&story(seed, each)),
+        };
     }
     let seeds = Seeds {
         first: 0,

@@ -1,6 +1,7 @@
 //! What a gateway promises, as far as the rules need it: plain values, so that `outcome` decides
 //! without knowing any gateway.
 
+use super::declines::DeclineCaps;
 use std::time::Duration;
 
 /// The part of a gateway's profile that decides money questions.
@@ -23,6 +24,8 @@ pub struct Facts {
     pub lookup: LookupSupport,
     /// A pending charge is decided by then, counted from the key's first send.
     pub async_final_within: Option<Duration>,
+    /// How many declines of one destination are enough.
+    pub caps: DeclineCaps,
 }
 
 /// What a gateway does when a key is used again that it declined.

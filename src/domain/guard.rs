@@ -209,7 +209,8 @@ pub enum SettleGuard {
     Fenced,
 }
 
-/// Is the claim `(fence, claim_id)` the one that holds `row` (rule R2)? The lease's end is not
+/// Is the claim `(fence, claim_id)` the one that holds `row` (rule R2)? Asked by a settle, and by a renewal of
+/// its lease (rule R14). The lease's end is not
 /// asked: as long as the reaper has not come, nobody else can have called the gateway, and a late
 /// answer is worth more than a guess.
 #[must_use]
@@ -274,6 +275,11 @@ mod tests {
                     *fence,
                     *claim_id,
                 )),
+                Verb::Renew { fence, claim_id } => {
+                    let row = row.expect("cases of renewals have a row");
+                    let guard = settle(row, case.holding, *fence, *claim_id);
+                    Expect::Yes(guard == SettleGuard::Current)
+                }
                 Verb::Reap { margin } => {
                     Expect::Yes(row.is_some_and(|row| reap(row, case.holding, *margin, now())))
                 }
@@ -299,6 +305,7 @@ mod tests {
         for answer in [true, false] {
             assert!(yes(|v| matches!(v, Verb::ClaimLate { .. }), answer));
             assert!(yes(|v| matches!(v, Verb::FailByDeadline { .. }), answer));
+            assert!(yes(|v| matches!(v, Verb::Renew { .. }), answer));
             assert!(yes(|v| matches!(v, Verb::Reap { .. }), answer));
             assert!(yes(|v| matches!(v, Verb::Defer { .. }), answer));
         }

@@ -5,10 +5,10 @@
 //! tests of the guards. Not part of the product's interface.
 
 use super::guard::{CancelGuard, ClaimGuard, Early, Holding, Lineage, PAUSE, RefusedBecause, SettleGuard};
-use super::ids::{ActorId, ClaimId, Epoch, Fence, GatewayName, PaymentId};
+use super::ids::{ActorId, ClaimId, Fence, GatewayName, PaymentId};
 use super::money::{Currency, Minor, Money};
 use super::notice::Notice;
-use super::payment::{Payment, RetryPolicy};
+use super::payment::Payment;
 use super::state::Status;
 use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
 use std::time::Duration;
@@ -72,6 +72,13 @@ pub enum Verb {
         /// The settling claim.
         claim_id: ClaimId,
     },
+    /// [`super::guard::settle`], asked by a renewal.
+    Renew {
+        /// The renewed claim's fence.
+        fence: Fence,
+        /// The renewed claim.
+        claim_id: ClaimId,
+    },
     /// [`super::guard::reap`]
     Reap {
         /// The reaper's margin.
@@ -110,37 +117,24 @@ pub fn payment(now: DateTime<Utc>, n: u64, status: Status) -> Payment {
     let mut intent = [0x5a; 10];
     intent[2..].copy_from_slice(&n.to_be_bytes());
     let open = i32::from(matches!(status, Status::Processing | Status::Unknown));
+    // A due time of this century fits in 48 bits of milliseconds.
+    let id = PaymentId::new(due_at, intent).unwrap_or_else(|bad| panic!("{bad}"));
+    let (actor, created_at) = (ActorId(Uuid::from_u128(0xAC)), due_at - TimeDelta::days(1));
     Payment {
-        // A due time of this century fits in 48 bits of milliseconds.
-        id: PaymentId::new(due_at, intent).unwrap_or_else(|bad| panic!("{bad}")),
-        actor: ActorId(Uuid::from_u128(0xAC)),
         status,
-        reason: None,
-        due_at,
-        execute_before: None,
         next_attempt_at: due_at + TimeDelta::minutes(30),
-        gateway: gateway(),
-        amount: price(),
         attempt: 2,
         sends: 1,
-        held_back: 0,
-        held_back_since: None,
         asks: i16::from(status == Status::Unknown),
-        epoch: Epoch(0),
         epoch_first_sent_at: (open > 0).then(|| due_at + TimeDelta::minutes(1)),
         unanswered: open,
-        request_hash: None,
         gateway_account: Some("sandbox-1".into()),
         renderer: Some(1),
-        intent_ref: None,
-        gateway_ref: None,
         fence: Fence(2),
-        cancel_wish_at: None,
-        retry: RetryPolicy::default(),
         lane: 7,
-        created_at: due_at - TimeDelta::days(1),
         last_moved_at: due_at,
         history_seq: 5,
+        ..Payment::created(id, actor, gateway(), price(), due_at, created_at)
     }
 }
 
@@ -173,6 +167,7 @@ pub fn cases(now: DateTime<Utc>) -> Vec<Case> {
     table.late_claims();
     table.cancels_and_deadlines();
     table.settles_and_reaps();
+    table.renewals();
     table.defers();
     table.cases
 }
@@ -360,6 +355,27 @@ impl Table {
         let row = self.row(Status::Unknown);
         let verb = Verb::Reap { margin: Duration::ZERO };
         self.add("a row without a claim is not reaped", Some(row), verb, Expect::Yes(false));
+    }
+
+    fn renewals(&mut self) {
+        for (name, status, fence, claim_id, expect) in [
+            ("the holding claim's lease is renewed", Status::Processing, 2, CLAIM, true),
+            ("a lease is not renewed under an older fence", Status::Processing, 1, CLAIM, false),
+            ("another claim of the same fence renews nothing", Status::Processing, 2, OTHER_CLAIM, false),
+            ("after the reaper nothing is renewed", Status::Unknown, 2, CLAIM, false),
+            ("after a settle nothing is renewed", Status::Completed, 2, CLAIM, false),
+            ("a clean row has no lease to renew", Status::Pending, 2, CLAIM, false),
+        ] {
+            let verb = Verb::Renew { fence: Fence(fence), claim_id };
+            self.add(name, Some(self.row(status)), verb, Expect::Yes(expect));
+        }
+        // Until the reaper comes nobody else can have called the gateway.
+        let verb = Verb::Renew { fence: Fence(2), claim_id: CLAIM };
+        let row = self.row(Status::Processing);
+        self.add("an expired lease that nobody took away is renewed", Some(row), verb, Expect::Yes(true));
+        if let Some(holding) = self.cases.last_mut().and_then(|case| case.holding.as_mut()) {
+            holding.lease_until = self.now - TimeDelta::minutes(10);
+        }
     }
 
     fn defers(&mut self) {

@@ -26,6 +26,21 @@ fn sign(secret: &Secret, parts: &[&[u8]]) -> [u8; 32] {
     signer(secret, parts).finalize().into_bytes().into()
 }
 
+/// HMAC-SHA256 of the parts, for values that are named elsewhere; the first part is the label.
+pub(super) fn keyed(secret: &Secret, parts: &[&[u8]]) -> [u8; 32] {
+    sign(secret, parts)
+}
+
+/// The inner and outer key of HMAC (RFC 2104 §2): the secret, filled up to a block, under each pad.
+pub(super) fn pads(secret: &Secret) -> ([u8; 64], [u8; 64]) {
+    let (mut inner, mut outer) = ([0x36; 64], [0x5c; 64]);
+    for (at, byte) in secret.iter().enumerate() {
+        inner[at] ^= byte;
+        outer[at] ^= byte;
+    }
+    (inner, outer)
+}
+
 fn signer(secret: &Secret, parts: &[&[u8]]) -> Hmac<Sha256> {
     // A key shorter than HMAC's block is filled up with zeros (RFC 2104 §2); done here, it cannot fail.
     let mut block = [0; 64];

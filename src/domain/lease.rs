@@ -12,6 +12,13 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mono(pub Duration);
 
+/// How often a lease is renewed while a call is in flight, where it is: every third of it, so that one
+/// renewal may fail and the next still comes in time.
+#[must_use]
+pub fn renewal_interval(length: Duration) -> Duration {
+    length / 3
+}
+
 /// The lengths that belong together. `gateway_total < length − margin` is checked at start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lease {
@@ -19,7 +26,8 @@ pub struct Lease {
     pub length: Duration,
     /// Held back on both sides: the worker stops that much earlier, the reaper acts that much later.
     pub margin: Duration,
-    /// The gateway call's total time-out.
+    /// What must be left for the call when it starts: the gateway's total time-out; at a gateway whose leases
+    /// are renewed while it is called, one [`renewal_interval`].
     pub gateway_total: Duration,
 }
 

@@ -4,6 +4,7 @@
 pub mod bucket;
 pub mod currencies;
 pub mod decision;
+pub mod declines;
 pub mod effect;
 pub mod event_type;
 pub mod facts;

@@ -72,6 +72,52 @@ pub struct Payment {
     pub history_seq: i32,
 }
 
+impl Payment {
+    /// A payment as its create leaves it: PENDING, with nothing claimed, sent or asked; in lane 0, without
+    /// a deadline, under the default policy.
+    #[must_use]
+    pub fn created(
+        id: PaymentId,
+        actor: ActorId,
+        gateway: GatewayName,
+        amount: Money,
+        due_at: DateTime<Utc>,
+        created_at: DateTime<Utc>,
+    ) -> Self {
+        Self {
+            id,
+            actor,
+            status: Status::Pending,
+            reason: None,
+            due_at,
+            execute_before: None,
+            next_attempt_at: due_at,
+            gateway,
+            amount,
+            attempt: 0,
+            sends: 0,
+            held_back: 0,
+            held_back_since: None,
+            asks: 0,
+            epoch: Epoch(0),
+            epoch_first_sent_at: None,
+            unanswered: 0,
+            request_hash: None,
+            gateway_account: None,
+            renderer: None,
+            intent_ref: None,
+            gateway_ref: None,
+            fence: Fence(0),
+            cancel_wish_at: None,
+            retry: RetryPolicy::default(),
+            lane: 0,
+            created_at,
+            last_moved_at: created_at,
+            history_seq: 1,
+        }
+    }
+}
+
 /// The actor's choice for one payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

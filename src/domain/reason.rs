@@ -34,6 +34,7 @@ reasons! {
     DeclinedSoft = "declined_soft": "The gateway refused for now; the payment waits on its retry ladder.",
     DeclinedAmbiguous = "declined_ambiguous": "The gateway refused without a usable reason.",
     DeclinedUnmapped = "declined_unmapped": "The gateway refused with a code that is not in the decline table.",
+    DeclinedTooOften = "declined_too_often": "The gateway refused for now, and has refused this destination as often as is tolerated: no further try is made.",
     BudgetExhausted = "budget_exhausted": "Every send that the retry policy allows was refused.",
     DeadlinePassed = "deadline_passed": "executeBefore passed before any charge could start.",
     GatewayUnreachable = "gateway_unreachable": "The gateway could not be reached; nothing was sent.",

@@ -3,6 +3,20 @@
 use super::money::Money;
 use std::time::Duration;
 
+/// An enumeration and the list of all of it, in its order.
+macro_rules! kinds {
+    ($( #[$doc:meta] )+ $name:ident { $( $( #[$said:meta] )+ $kind:ident, )+ }) => {
+        $( #[$doc] )+
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum $name { $( $( #[$said] )+ $kind, )+ }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: &[Self] = &[ $( Self::$kind, )+ ];
+        }
+    };
+}
+
 /// The meaning of what came back (or did not) from one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
@@ -75,56 +89,58 @@ pub struct Decline {
     pub retry_after: Option<Duration>,
 }
 
-/// Decline classes with their off-session meaning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum DeclineClass {
-    /// Will never succeed: FAILED now.
-    Hard,
-    /// Needs the payer to act: FAILED with its own code.
-    NeedsCustomer,
-    /// May succeed later: next epoch on the ladder.
-    Soft,
-    /// Nobody knows; one more try by default.
-    Ambiguous,
-    /// A code we have no row for: as hard, and an alert.
-    Unmapped,
+kinds! {
+    /// Decline classes with their off-session meaning.
+    DeclineClass {
+        /// Will never succeed: FAILED now.
+        Hard,
+        /// Needs the payer to act: FAILED with its own code.
+        NeedsCustomer,
+        /// May succeed later: next epoch on the ladder.
+        Soft,
+        /// Nobody knows; one more try by default.
+        Ambiguous,
+        /// A code we have no row for: as hard, and an alert.
+        Unmapped,
+    }
 }
 
-/// Proofs that nothing was executed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum NotSent {
-    /// The name did not resolve.
-    Dns,
-    /// The connection was refused.
-    Refused,
-    /// The TLS handshake failed.
-    Tls,
-    /// 401 or 403 in the gateway's own shape; opens that account's breaker.
-    NotAuthorised,
-    /// 429 in the gateway's own shape.
-    RateLimited,
-    /// A 400 in the gateway's own shape that provably did not execute.
-    Rejected,
-    /// Our own breaker is open.
-    BreakerOpen,
-    /// Our own pacing had no permit.
-    Paced,
-    /// The check right before the write said no: too little lease left.
-    LeaseTooShort,
-    /// The check right before the write said no: the key is too old (rule R6).
-    KeyExpired,
-    /// The check right before the write said no: `executeBefore` passed (rule R10).
-    DeadlinePassed,
-    /// The check right before the write said no: a kill switch is thrown.
-    Killed,
-    /// The check right before the write said no: the client wished to cancel.
-    CancelWished,
-    /// The worker is draining, or the row's batch was not started.
-    NotStarted,
-    /// The host's clock says that it is not due, although the database's did (rule R9).
-    HostClockEarly,
-    /// This claim only asked: the look-up did not decide and nothing was sent.
-    OnlyAsked,
+kinds! {
+    /// Proofs that nothing was executed.
+    NotSent {
+        /// The name did not resolve.
+        Dns,
+        /// The connection was refused.
+        Refused,
+        /// The TLS handshake failed.
+        Tls,
+        /// 401 or 403 in the gateway's own shape; opens that account's breaker.
+        NotAuthorised,
+        /// 429 in the gateway's own shape.
+        RateLimited,
+        /// A 400 in the gateway's own shape that provably did not execute.
+        Rejected,
+        /// Our own breaker is open.
+        BreakerOpen,
+        /// Our own pacing had no permit.
+        Paced,
+        /// The check right before the write said no: too little lease left.
+        LeaseTooShort,
+        /// The check right before the write said no: the key is too old (rule R6).
+        KeyExpired,
+        /// The check right before the write said no: `executeBefore` passed (rule R10).
+        DeadlinePassed,
+        /// The check right before the write said no: a kill switch is thrown.
+        Killed,
+        /// The check right before the write said no: the client wished to cancel.
+        CancelWished,
+        /// The worker is draining, or the row's batch was not started.
+        NotStarted,
+        /// The host's clock says that it is not due, although the database's did (rule R9).
+        HostClockEarly,
+        /// This claim only asked: the look-up did not decide and nothing was sent.
+        OnlyAsked,
+    }
 }
 
 impl NotSent {
@@ -152,23 +168,24 @@ impl NotSent {
     }
 }
 
-/// Why we do not know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Doubt {
-    /// No answer in time after bytes were written.
-    TimedOut,
-    /// The connection broke after bytes were written.
-    ConnectionLost,
-    /// 5xx or 408, from whoever sent it.
-    ServerError,
-    /// An answer that is cut, too large, not JSON, or inconsistent with itself.
-    Unreadable,
-    /// A refusal that is not in the gateway's own shape (a proxy's page).
-    NotTheGateway,
-    /// The gateway says that the key was used with another body.
-    KeyMismatch,
-    /// The lease ran out; whatever the worker did is not known.
-    LeaseExpired,
+kinds! {
+    /// Why we do not know.
+    Doubt {
+        /// No answer in time after bytes were written.
+        TimedOut,
+        /// The connection broke after bytes were written.
+        ConnectionLost,
+        /// 5xx or 408, from whoever sent it.
+        ServerError,
+        /// An answer that is cut, too large, not JSON, or inconsistent with itself.
+        Unreadable,
+        /// A refusal that is not in the gateway's own shape (a proxy's page).
+        NotTheGateway,
+        /// The gateway says that the key was used with another body.
+        KeyMismatch,
+        /// The lease ran out; whatever the worker did is not known.
+        LeaseExpired,
+    }
 }
 
 /// What a look-up by key found (rule R7: it answers about one key, and "not found" proves nothing).

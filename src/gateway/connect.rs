@@ -6,6 +6,7 @@
 
 use super::http::{HttpGateway, RENDERER};
 use super::port::Profile;
+use crate::domain::declines::DeclineCaps;
 use crate::domain::ids::GatewayName;
 use crate::platform::clock::SharedClock;
 use crate::platform::config::Gateway as Settings;
@@ -135,8 +136,10 @@ fn profile(settings: &Settings) -> Profile {
         not_found_horizon: settings.not_found_horizon,
         voids_by_key: false,
         async_final_within: Some(settings.async_final_within),
+        caps: DeclineCaps { per_day: settings.declines_per_day, per_30_days: settings.declines_per_30_days },
         connect_timeout: settings.connect_timeout,
         total_timeout: settings.total_timeout,
+        renews_lease: settings.renew_lease,
         max_in_flight: settings.max_in_flight,
     }
 }

@@ -1,5 +1,6 @@
 //! What a gateway promises, as data, and what can be asked of it, as a trait.
 
+use crate::domain::declines::DeclineCaps;
 use crate::domain::lease::SendGate;
 use crate::domain::payment::Payment;
 use crate::domain::verdict::Lookup;
@@ -35,10 +36,14 @@ pub struct Profile {
     pub voids_by_key: bool,
     /// A pending payment is decided by then.
     pub async_final_within: Option<Duration>,
+    /// Declines of one destination that are enough.
+    pub caps: DeclineCaps,
     /// Time to connect.
     pub connect_timeout: Duration,
-    /// Time for the whole call; smaller than lease − margin (rule R14).
+    /// Time for the whole call; smaller than lease − margin (rule R14), unless leases are renewed.
     pub total_timeout: Duration,
+    /// Leases are renewed while a call is in flight, so that a call may outlast one.
+    pub renews_lease: bool,
     /// Largest number of calls in flight from one worker.
     pub max_in_flight: usize,
 }

@@ -4,7 +4,7 @@ use super::problem::{Code, Problem};
 use super::{cancel, create, read, wire};
 use crate::domain::ids::{ActorId, ClaimId, Epoch, Fence, GatewayName, PaymentId, WorkerName};
 use crate::domain::money::{Currency, Minor, Money};
-use crate::domain::payment::{Payment, RetryPolicy};
+use crate::domain::payment::Payment;
 use crate::domain::reason::Reason;
 use crate::domain::state::Status;
 use crate::schedule::{AttemptView, CancelAnswer, CreateAnswer, PaymentView};
@@ -21,37 +21,12 @@ fn at(text: &str) -> DateTime<Utc> {
 
 fn view(status: Status) -> Box<PaymentView> {
     let due_at = at("2030-01-31T09:00:00Z");
-    let payment = Payment {
-        id: PaymentId::new(due_at, [1; 10]).unwrap(),
-        actor: ActorId(Uuid::from_u128(7)),
-        status,
-        reason: None,
-        due_at,
-        execute_before: None,
-        next_attempt_at: due_at,
-        gateway: GatewayName("sandbox".into()),
-        amount: Money { minor: Minor::new(1050).unwrap(), currency: Currency::from_code("EUR").unwrap() },
-        attempt: 0,
-        sends: 0,
-        held_back: 0,
-        held_back_since: None,
-        asks: 0,
-        epoch: Epoch(0),
-        epoch_first_sent_at: None,
-        unanswered: 0,
-        request_hash: None,
-        gateway_account: None,
-        renderer: None,
-        intent_ref: None,
-        gateway_ref: None,
-        fence: Fence(0),
-        cancel_wish_at: None,
-        retry: RetryPolicy::default(),
-        lane: 1,
-        created_at: at("2030-01-01T00:00:00.123456Z"),
-        last_moved_at: at("2030-01-01T00:00:00.123456Z"),
-        history_seq: 1,
-    };
+    let id = PaymentId::new(due_at, [1; 10]).unwrap();
+    let (actor, gateway) = (ActorId(Uuid::from_u128(7)), GatewayName("sandbox".into()));
+    let amount = Money { minor: Minor::new(1050).unwrap(), currency: Currency::from_code("EUR").unwrap() };
+    let created_at = at("2030-01-01T00:00:00.123456Z");
+    let payment =
+        Payment { status, lane: 1, ..Payment::created(id, actor, gateway, amount, due_at, created_at) };
     Box::new(PaymentView {
         payment,
         payee: "acct_1".to_owned().into(),

@@ -14,6 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Largest body, in bytes.
 pub(super) const MAX_BODY: usize = 16 * 1024;
 
+/// Largest body of a gateway's callback, in bytes.
+pub(super) const MAX_CALLBACK: usize = 64 * 1024;
+
 /// Longest path with query, in bytes; the reader of heads gives up far later, and without a body.
 pub(super) const MAX_URI: usize = 8 * 1024;
 
@@ -34,8 +37,20 @@ impl Arrival {
 /// # Errors
 /// 413 past [`MAX_BODY`]; 400 for a body that broke off.
 pub(super) async fn read(body: Body, arrival: &Arrival) -> Result<Bytes, Problem> {
+    read_at_most(MAX_BODY, body, arrival).await
+}
+
+/// The same for a gateway's callback.
+///
+/// # Errors
+/// 413 past [`MAX_CALLBACK`]; 400 for a body that broke off.
+pub(super) async fn read_callback(body: Body, arrival: &Arrival) -> Result<Bytes, Problem> {
+    read_at_most(MAX_CALLBACK, body, arrival).await
+}
+
+async fn read_at_most(most: usize, body: Body, arrival: &Arrival) -> Result<Bytes, Problem> {
     arrival.0.store(true, Ordering::Relaxed);
-    let collected = Limited::new(body, MAX_BODY).collect().await;
+    let collected = Limited::new(body, most).collect().await;
     arrival.0.store(false, Ordering::Relaxed);
     match collected {
         Ok(collected) => Ok(collected.to_bytes()),

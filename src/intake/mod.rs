@@ -16,6 +16,7 @@
 //! client's repetition gets the answer that was lost.
 
 mod actor;
+mod callback;
 mod cancel;
 mod canonical;
 mod card;
@@ -34,6 +35,7 @@ mod problem;
 mod read;
 mod rules;
 mod serve;
+mod signature;
 mod wire;
 
 #[cfg(test)]
@@ -52,7 +54,7 @@ pub use wire::CREATION_RENDERING;
 
 use crate::domain::ids::GatewayName;
 use crate::platform::clock::SharedClock;
-use crate::platform::config::Api;
+use crate::platform::config::{self, Api};
 use crate::platform::dice::SharedDice;
 use crate::platform::metrics;
 use crate::schedule::Postgres;
@@ -61,7 +63,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use axum::http::{Response, StatusCode};
-use axum::routing::get;
+use axum::routing::{get, post};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,6 +76,8 @@ pub struct Intake {
     terms: Arc<Terms>,
     keys: Arc<KeyCache>,
     request_timeout: Duration,
+    /// Boxed away, because hardly any installation has one.
+    sender: Arc<Option<callback::Sender>>,
 }
 
 impl Intake {
@@ -99,7 +103,14 @@ impl Intake {
             terms: Arc::new(terms),
             keys: Arc::new(KeyCache::new(api.key_cache)),
             request_timeout: api.request_timeout,
+            sender: Arc::default(),
         }
+    }
+
+    /// From now on the callbacks of this gateway are taken, if it has a secret for them.
+    #[must_use]
+    pub fn with_callbacks(self, gateway: &config::Gateway) -> Self {
+        Self { sender: Arc::new(callback::Sender::of(gateway)), ..self }
     }
 
     /// Every route, each answer wrapped; `beside` is what else this process serves, such as health
@@ -114,6 +125,7 @@ impl Intake {
             .route("/v1/scheduled-payments", get(list::get).post(create::post))
             .route("/v1/scheduled-payments/{id}", get(read::get).delete(cancel::delete))
             .route("/v1/scheduled-payments/{id}/history", get(history::get))
+            .route("/v1/gateway-callbacks/{gateway}", post(callback::post))
             .route("/problems/{code}", get(problem::page))
             .with_state(self)
             .merge(beside)

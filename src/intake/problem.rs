@@ -84,6 +84,8 @@ codes! {
     InvalidCursor = "invalid_cursor", 400, No, "The cursor does not belong here", "A cursor works unchanged, for the same API client, with the filters that it was answered for. Start again without one.";
     MissingIdempotencyKey = "missing_idempotency_key", 400, No, "Idempotency-Key is missing", "Send a key that is unique for this payment, and the same key with every retry of it.";
     InvalidIdempotencyKey = "invalid_idempotency_key", 400, No, "Idempotency-Key is not usable", "One header of 1 to 255 visible ASCII characters, bare or as an RFC 8941 string in double quotes.";
+    InvalidCallback = "invalid_callback", 400, No, "The callback is not one", "A gateway's callback is an object of paymentId, key and status (charged or declined), and of nothing else.";
+    InvalidSignature = "invalid_signature", 401, No, "Nobody known signed the callback", "Sign it as Standard Webhooks has it, with the secret of this gateway and a timestamp of the last 5 minutes.";
     Unauthenticated = "unauthenticated", 401, No, "No valid API key", "Send Authorization: Bearer with a key that is complete, not revoked and not expired.";
     MissingScope = "missing_scope", 403, No, "The API key lacks a scope", "Use a key that was given the scope named in WWW-Authenticate.";
     PaymentNotFound = "payment_not_found", 404, No, "No such payment", "No payment of this API client has that id. The payments of others are answered in the same way.";
@@ -97,7 +99,7 @@ codes! {
     OutcomeUnknown = "OUTCOME_UNKNOWN", 409, No, "The outcome is not known yet", "A charge may have happened. Its outcome is being asked for; until then it cannot be cancelled.";
     AlreadyFinal = "ALREADY_FINAL", 409, No, "The payment is final", "It was completed, failed or refunded, and nothing is left to cancel.";
     Parked = "PARKED", 409, No, "The payment is held for a human", "An operator decides what becomes of it.";
-    BodyTooLarge = "body_too_large", 413, No, "The body is too large", "A request may have 16 KiB.";
+    BodyTooLarge = "body_too_large", 413, No, "The body is too large", "A request may have 16 KiB, a gateway's callback 64 KiB.";
     UriTooLong = "uri_too_long", 414, No, "The address is too long", "Path and query may have 8 KiB.";
     UnsupportedMediaType = "unsupported_media_type", 415, No, "The body must be application/json", "Send Content-Type: application/json, in UTF-8 and without a content encoding.";
     RawCardNumber = "raw_card_number", 422, No, "A card number was sent", "13 to 19 digits that pass the Luhn check are refused in every field and name of the body, and in Idempotency-Key where they look like a card's; they are neither stored, logged nor repeated. Send a token instead.";
@@ -115,6 +117,7 @@ codes! {
     OutOfRange = "out_of_range", 422, No, "A number is out of range", "retry.maxSends is 1 to 6.";
     UnknownChoice = "unknown_choice", 422, No, "A choice is not known", "retry.onSoftDecline is retry or fail; retry.onExhausted is park or fail.";
     Internal = "internal", 500, Yes, "A defect on our side", "The request id finds it in our logs. Repeating the request with the same key is safe.";
+    PaymentInFlight = "payment_in_flight", 503, Yes, "The payment's own outcome is being written", "Send the callback again after Retry-After.";
     DatabaseUnavailable = "database_unavailable", 503, Yes, "The schedule cannot be reached", "Repeat the request with the same key after Retry-After: it can create one payment only.";
     ScheduleNotReady = "schedule_not_ready", 503, Yes, "The due day is not prepared yet", "There is no room for this due day yet. Repeat the request with the same key after Retry-After.";
     RequestTimedOut = "request_timed_out", 503, Yes, "The request took too long", "It may still succeed. Repeat it with the same key to learn its outcome.";

@@ -10,6 +10,7 @@
 
 mod backlog;
 mod bounds;
+mod forgets;
 mod partitions;
 mod reaper;
 mod runner;
@@ -19,6 +20,7 @@ mod tests;
 
 pub use backlog::Watch;
 pub use bounds::Bounds;
+pub use forgets::Forgets;
 pub use partitions::Partitions;
 pub use reaper::Reaper;
 pub use runner::{Next, Nudge, Tick, every};

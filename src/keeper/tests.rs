@@ -7,7 +7,7 @@ use crate::platform::clock::Clock;
 use crate::platform::metrics;
 use crate::schedule::{Backlog, Fault, ScheduleError, Verb};
 use crate::worker::lab::{World, lease};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -123,6 +123,7 @@ fn the_reaper_goes_on_while_its_batches_are_full_and_fails_what_missed_its_deadl
 struct Tables {
     made: AtomicUsize,
     dropped: AtomicUsize,
+    old_counts: AtomicU64,
 }
 
 impl Upkeep for Tables {
@@ -135,6 +136,17 @@ impl Upkeep for Tables {
     async fn drop_drained_notices(&self, _: u32) -> Result<u32, ScheduleError> {
         self.dropped.fetch_add(1, Ordering::Relaxed);
         Err(ScheduleError::Unavailable("away".into()))
+    }
+
+    async fn forget_declines(&self, limit: u32) -> Result<u64, ScheduleError> {
+        let left = self.old_counts.load(Ordering::Relaxed);
+        let gone = left.min(u64::from(limit));
+        self.old_counts.store(left - gone, Ordering::Relaxed);
+        Ok(gone)
+    }
+
+    async fn forget_callbacks(&self, limit: u32) -> Result<u64, ScheduleError> {
+        Ok(u64::from(limit) / 2)
     }
 
     async fn advance_oldest_open_day(&self) -> Result<chrono::NaiveDate, ScheduleError> {
@@ -161,6 +173,16 @@ fn partitions_are_made_even_if_dropping_fails_and_the_failure_is_told() {
     assert_eq!((tables.made.load(Ordering::Relaxed), tables.dropped.load(Ordering::Relaxed)), (1, 1));
     let mut bounds = Bounds { schedule: tables };
     assert_eq!(world.time.run(bounds.tick()).unwrap(), Next::Later);
+}
+
+#[test]
+fn old_counts_of_declines_go_batch_by_batch_until_none_is_left() {
+    let world = World::new();
+    let tables = Arc::new(Tables { old_counts: AtomicU64::new(2_500), ..Tables::default() });
+    let mut forgets = Forgets { schedule: Arc::clone(&tables) };
+    let nexts: Vec<Next> = (0..3).map(|_| world.time.run(forgets.tick()).unwrap()).collect();
+    assert_eq!(nexts, [Next::Now, Next::Now, Next::Later]);
+    assert_eq!(tables.old_counts.load(Ordering::Relaxed), 0);
 }
 
 #[test]

@@ -19,6 +19,12 @@ pub trait Upkeep: Send + Sync + 'static {
     /// how many.
     fn drop_drained_notices(&self, back: u32) -> impl Future<Output = Result<u32, ScheduleError>> + Send;
 
+    /// Deletes at most `limit` counts of declines that no claim looks at any more; answers how many.
+    fn forget_declines(&self, limit: u32) -> impl Future<Output = Result<u64, ScheduleError>> + Send;
+
+    /// Deletes at most `limit` callbacks that no sender repeats any more; answers how many.
+    fn forget_callbacks(&self, limit: u32) -> impl Future<Output = Result<u64, ScheduleError>> + Send;
+
     /// Moves the oldest open day as far on as no open row forbids; answers where it is.
     fn advance_oldest_open_day(&self) -> impl Future<Output = Result<NaiveDate, ScheduleError>> + Send;
 
@@ -33,6 +39,14 @@ impl Upkeep for Postgres {
 
     async fn drop_drained_notices(&self, back: u32) -> Result<u32, ScheduleError> {
         Self::drop_drained_notices(self, back).await
+    }
+
+    async fn forget_declines(&self, limit: u32) -> Result<u64, ScheduleError> {
+        Self::forget_declines(self, limit).await
+    }
+
+    async fn forget_callbacks(&self, limit: u32) -> Result<u64, ScheduleError> {
+        Self::forget_callbacks(self, limit).await
     }
 
     async fn advance_oldest_open_day(&self) -> Result<NaiveDate, ScheduleError> {

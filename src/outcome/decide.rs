@@ -17,6 +17,7 @@
 
 use super::plan::{View, deadline_passed, key_life_left, others_open, time_delta};
 use crate::domain::decision::{Budget, Decision, EpochChange, SendsAnswered};
+use crate::domain::declines::DeclineCounts;
 use crate::domain::facts::{Declines, Facts, LookupSupport};
 use crate::domain::money::Money;
 use crate::domain::payment::{OnExhausted, OnSoftDecline, Payment};
@@ -43,8 +44,8 @@ pub fn decide(
     jitter: PerMille,
 ) -> Decision {
     let opened_key = view.key_age.is_none();
-    let case =
-        Case { row: view.payment, was: view.was, opened_key, how: answer.how, facts, ladders, now, jitter };
+    let View { payment: row, was, declines, .. } = *view;
+    let case = Case { row, was, opened_key, declines, how: answer.how, facts, ladders, now, jitter };
     match &answer.verdict {
         Verdict::Charged { reference, amount } => case.charged(reference, *amount),
         Verdict::Declined(decline) => case.declined(decline),
@@ -85,6 +86,7 @@ struct Case<'a> {
     was: Status,
     /// Nothing was ever sent under this epoch's key before this claim.
     opened_key: bool,
+    declines: DeclineCounts,
     how: How,
     facts: &'a Facts,
     ladders: &'a Ladders,
@@ -174,6 +176,10 @@ impl Case<'_> {
         match self.row.retry.on_soft_decline {
             OnSoftDecline::Fail => return end(Status::Failed, reason),
             OnSoftDecline::Retry => {}
+        }
+        // Of all payments of this destination together; a person who re-drove this one would make it worse.
+        if self.facts.caps.are_reached(self.declines) {
+            return end(Status::Failed, Reason::DeclinedTooOften);
         }
         if self.budget_is_spent() {
             return self.exhausted();

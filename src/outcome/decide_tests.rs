@@ -2,6 +2,7 @@
 
 use super::{View, decide};
 use crate::domain::decision::{Budget, Decision, EpochChange, SendsAnswered};
+use crate::domain::declines::{DeclineCaps, DeclineCounts};
 use crate::domain::facts::{Declines, Facts, LookupSupport};
 use crate::domain::guard_cases::payment;
 use crate::domain::payment::{OnExhausted, OnSoftDecline, Payment};
@@ -26,6 +27,7 @@ pub(super) fn facts() -> Facts {
         declines: Declines::Forgotten,
         lookup: LookupSupport::ByKey,
         async_final_within: Some(Duration::from_secs(7_200)),
+        caps: DeclineCaps::default(),
     }
 }
 
@@ -58,19 +60,21 @@ pub(super) struct Cell {
     was: Status,
     /// As a claim from PENDING finds it, unless said otherwise: none.
     key_age: Option<Duration>,
+    declines: DeclineCounts,
     how: How,
     pub(super) facts: Facts,
 }
 
 impl Cell {
     pub(super) fn first() -> Self {
-        let row = claimed(Status::Pending, 0);
-        Self { row, was: Status::Pending, key_age: None, how: How::Sent, facts: facts() }
+        let (row, declines) = (claimed(Status::Pending, 0), DeclineCounts::default());
+        Self { row, was: Status::Pending, key_age: None, declines, how: How::Sent, facts: facts() }
     }
 
     pub(super) fn again(others: i32) -> Self {
         let (row, key_age) = (claimed(Status::Unknown, others), Some(Duration::from_secs(600)));
-        Self { row, was: Status::Unknown, key_age, how: How::Sent, facts: facts() }
+        let (declines, how) = (DeclineCounts::default(), How::Sent);
+        Self { row, was: Status::Unknown, key_age, declines, how, facts: facts() }
     }
 
     fn looked_up(mut self) -> Self {
@@ -106,7 +110,7 @@ impl Cell {
     }
 
     pub(super) fn view(&self) -> View<'_> {
-        View { payment: &self.row, was: self.was, key_age: self.key_age }
+        View { payment: &self.row, was: self.was, key_age: self.key_age, declines: self.declines }
     }
 
     fn decide(&self, verdict: Verdict) -> Decision {
@@ -231,6 +235,36 @@ fn a_soft_decline_ends_where_policy_budget_deadline_or_wish_say_so() {
     ] {
         assert_eq!(cell.gives(decline(Soft)), expect);
     }
+}
+
+#[test]
+fn a_destination_that_was_declined_often_enough_gets_no_further_try() {
+    let capped = |cell: Cell, day, thirty_days| {
+        let mut cell = cell.row(|row| (row.sends, row.attempt) = (1, 9));
+        cell.facts.caps = DeclineCaps { per_day: 3, per_30_days: 5 };
+        cell.declines = DeclineCounts { day, thirty_days };
+        cell
+    };
+    let too_often = (Failed, Some(Reason::DeclinedTooOften), All, Same);
+    for (class, again) in [(Soft, Reason::DeclinedSoft), (Ambiguous, Reason::DeclinedAmbiguous)] {
+        assert_eq!(capped(Cell::first(), 2, 2).gives(decline(class)), too_often, "the third of a day");
+        assert_eq!(capped(Cell::first(), 0, 4).gives(decline(class)), too_often, "the fifth of 30 days");
+        assert_eq!(capped(Cell::first(), 1, 3).gives(decline(class)), (Pending, Some(again), All, Next));
+    }
+    // R8: without the proof a person looks, however often it was declined.
+    let unproven = (Parked, Some(Reason::UnprovenDecline), Own, Same);
+    assert_eq!(capped(Cell::again(1), 2, 2).gives(decline(Soft)), unproven);
+    assert_eq!(capped(Cell::again(1).replays(), 2, 2).gives(decline(Soft)), too_often);
+    // What ends anyway ends for its own reason.
+    assert_eq!(
+        capped(Cell::first(), 9, 9).gives(decline(Hard)),
+        (Failed, Some(Reason::DeclinedHard), All, Same)
+    );
+    let wished = (Cancelled, Some(Reason::CancelledByClient), All, Same);
+    assert_eq!(capped(Cell::first().wished(), 9, 9).gives(decline(Soft)), wished);
+    // A spent budget would park, and a person could let it go on.
+    let spent = capped(Cell::first(), 9, 9).row(|row| row.sends = 6);
+    assert_eq!(spent.gives(decline(Soft)), too_often);
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //!
 //! The plan is made early; [`gate`] builds the check that is made again right before the first byte.
 
+use crate::domain::declines::DeclineCounts;
 use crate::domain::facts::{Facts, LookupSupport};
 use crate::domain::lease::{Lease, Mono, SendGate};
 use crate::domain::payment::Payment;
@@ -28,6 +29,8 @@ pub struct View<'a> {
     /// Age of the epoch's key at the claim, by the database clock; `None`: this claim is its first
     /// possible send.
     pub key_age: Option<Duration>,
+    /// Declines of the payment's destination before the claim.
+    pub declines: DeclineCounts,
 }
 
 /// What to do under the claim.

@@ -4,6 +4,7 @@
 use super::decide_tests::{claimed, decline, facts, not_sent, now};
 use super::{Plan, View, decide, plan};
 use crate::domain::decision::{Decision, EpochChange, SendsAnswered};
+use crate::domain::declines::{DeclineCaps, DeclineCounts};
 use crate::domain::effect::{Settling, apply_settle};
 use crate::domain::facts::{Declines, Facts, LookupSupport};
 use crate::domain::invariants::row_faults;
@@ -18,41 +19,6 @@ use chrono::TimeDelta;
 use proptest::prelude::*;
 use std::time::Duration;
 
-const CLASSES: [DeclineClass; 5] = [
-    DeclineClass::Hard,
-    DeclineClass::NeedsCustomer,
-    DeclineClass::Soft,
-    DeclineClass::Ambiguous,
-    DeclineClass::Unmapped,
-];
-const NOT_SENT: [NotSent; 16] = [
-    NotSent::Dns,
-    NotSent::Refused,
-    NotSent::Tls,
-    NotSent::NotAuthorised,
-    NotSent::RateLimited,
-    NotSent::Rejected,
-    NotSent::BreakerOpen,
-    NotSent::Paced,
-    NotSent::LeaseTooShort,
-    NotSent::KeyExpired,
-    NotSent::DeadlinePassed,
-    NotSent::Killed,
-    NotSent::CancelWished,
-    NotSent::NotStarted,
-    NotSent::HostClockEarly,
-    NotSent::OnlyAsked,
-];
-const DOUBTS: [Doubt; 7] = [
-    Doubt::TimedOut,
-    Doubt::ConnectionLost,
-    Doubt::ServerError,
-    Doubt::Unreadable,
-    Doubt::NotTheGateway,
-    Doubt::KeyMismatch,
-    Doubt::LeaseExpired,
-];
-
 fn verdicts() -> impl Strategy<Value = Verdict> {
     let amount = claimed(Status::Pending, 0).amount;
     let wrong = Minor::new(amount.minor.get() + 1).expect("positive");
@@ -60,9 +26,9 @@ fn verdicts() -> impl Strategy<Value = Verdict> {
         ("ch_[01]", prop_oneof![Just(amount.minor), Just(wrong)]).prop_map(move |(reference, minor)| {
             Verdict::Charged { reference, amount: crate::domain::money::Money { minor, ..amount } }
         }),
-        proptest::sample::select(&CLASSES[..]).prop_map(decline),
-        proptest::sample::select(&NOT_SENT[..]).prop_map(not_sent),
-        proptest::sample::select(&DOUBTS[..]).prop_map(Verdict::Unknown),
+        proptest::sample::select(DeclineClass::ALL).prop_map(decline),
+        proptest::sample::select(NotSent::ALL).prop_map(not_sent),
+        proptest::sample::select(Doubt::ALL).prop_map(Verdict::Unknown),
         Just(Verdict::InProgress { retry_after: None }),
         Just(Verdict::PendingAtGateway { reference: None }),
         Just(Verdict::ContractViolation { what: "x".into() }),
@@ -107,11 +73,13 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn gateways()(replays in any::<bool>(), lookup in any::<bool>(), within in proptest::option::of(1..200_000_u64)) -> Facts {
+    fn gateways()(replays in any::<bool>(), lookup in any::<bool>(), within in proptest::option::of(1..200_000_u64), cap in 0..3_u32) -> Facts {
         Facts {
             declines: if replays { Declines::Replayed } else { Declines::Forgotten },
             lookup: if lookup { LookupSupport::ByKey } else { LookupSupport::None },
             async_final_within: within.map(Duration::from_secs),
+            // 1: every decline is one too many.
+            caps: DeclineCaps { per_day: cap, per_30_days: 0 },
             ..facts()
         }
     }
@@ -137,7 +105,7 @@ prop_compose! {
         // With others open the key was used before; otherwise it may have been.
         let used = !is_first || before.unanswered > 1;
         let key_age = used.then(|| (now() - before.epoch_first_sent_at.expect("claimed")).to_std().expect("past"));
-        let view = View { payment: &before, was, key_age };
+        let view = View { payment: &before, was, key_age, declines: DeclineCounts::default() };
         let answer = Answer::silent(verdict.clone(), how);
         let decision = decide(&view, &answer, &facts, &Ladders::default(), now(), PerMille(jitter));
         let mut after = before.clone();
@@ -310,7 +278,7 @@ proptest! {
     fn a_plan_never_sends_past_deadline_wish_or_key_and_never_gives_up_an_open_send(
         (row, was) in rows(), facts in gateways(),
     ) {
-        let view = View { payment: &row, was, key_age: None };
+        let view = View { payment: &row, was, key_age: None, declines: DeclineCounts::default() };
         let planned = plan(&view, &facts, now());
         let others = row.unanswered - 1;
         let aged = now() - row.epoch_first_sent_at.expect("claimed") >= TimeDelta::hours(23);

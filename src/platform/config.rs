@@ -182,8 +182,12 @@ settings! {
         lookup: bool = true, "The gateway can be asked about a key.";
         not_found_horizon: Duration = secs(60), "A send is visible to look-ups after this long.";
         async_final_within: Duration = secs(3_600), "A pending charge is decided by then.";
+        callback_secret: Secret = Secret::default(), "Signs the gateway's callbacks (Standard Webhooks, whsec_…); empty: none are taken. Secret.";
+        declines_per_day: u32 = 10, "Declines of one destination within 24 hours, of all payments together, at which a soft decline becomes final; the strictest limit of the two large card networks. 0: no cap.";
+        declines_per_30_days: u32 = 15, "The same within 30 days. 0: no cap.";
         connect_timeout: Duration = secs(5), "Time to connect.";
-        total_timeout: Duration = secs(20), "Time for the whole call; less than worker.lease − worker.margin.";
+        total_timeout: Duration = secs(20), "Time for the whole call; less than worker.lease − worker.margin, unless renew_lease.";
+        renew_lease: bool = false, "Leases are renewed while the gateway is called, so a call may outlast worker.lease.";
         max_in_flight: usize = 256, "Most calls in flight from one worker.";
     }
     /// The simulated gateway; what each switch imitates is told in the README.
@@ -200,6 +204,10 @@ settings! {
         rate: u32 = 0, "Charges and look-ups a second of the account; above it 429 with Retry-After. 0: no limit.";
         burst: u32 = 0, "Calls taken at once after a pause; 0: one second's worth.";
         outages: Vec<Outage> = Vec::new(), "Windows from the start: kind@from+length or kind@from+length/every; kinds refuse, unavailable, unavailable_charged, silent, silent_charged.";
+        callback_url: String = String::new(), "Where decisions about accepted charges (sim_pending_*) are told, like http://127.0.0.1:8080/v1/gateway-callbacks/sandbox; empty: nowhere.";
+        callback_secret: Secret = Secret::default(), "Signs those callbacks; the receiver's gateway.callback_secret. Secret.";
+        callback_copies: u32 = 1, "Copies of each, at once; with more than one also an early one that says the opposite.";
+        callback_late: Duration = secs(0), "From the decision to its callback.";
         fee_fixed_minor: i64 = 25, "Fee of each settled charge, in minor units.";
         fee_basis_points: u32 = 150, "Fee of each settled charge, in hundredths of a per cent, rounded up.";
         settlement_defects: Defects = Defects::default(), "Wrong lines of each day's report, like missing:1,doubled:1,amount:1,currency:1,unknown:1,late:1.";

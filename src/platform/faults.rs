@@ -45,6 +45,7 @@ bugs! {
     NotFoundIsProof = "not-found-is-proof", "A look-up that finds nothing proves that nothing was charged (against R7).";
     AgeTakenBack = "age-taken-back", "A claim that sent nothing takes back the age of a key that another one used (against R6).";
     SpentNotice = "spent-notice", "A notice of an earlier claim claims again (against R1).";
+    RenewalWithoutFence = "renewal-without-fence", "A lease is renewed for whoever asks (against R14).";
     FalseReplay = "false-replay", "A gateway that forgets declines is believed to replay them (against R4, R8).";
     AgelessKey = "ageless-key", "A gateway's keys are believed to live for ever (against R6).";
 }

@@ -132,6 +132,9 @@ metrics! {
     Counter SETTLES_ABANDONED = "settles_abandoned_total", Count,
         "Outcomes that could not be written while their lease lasted; the payment becomes UNKNOWN and is asked for.",
         [], &[];
+    Counter LEASES_RENEWED = "leases_renewed_total", Count,
+        "Leases of claims whose call was in flight: renewed, found lost, or statements that failed.",
+        [result: Closed(&["renewed", "lost", "failed"])], &[];
     Counter CLOCKS_APART = "clocks_apart_total", Count,
         "Samples in which host and database clock were too far apart, so that claiming stopped.", [], &[];
     Counter ATTEMPTS = "attempts_total", Count, "Attempts by what came of them.",
@@ -152,6 +155,14 @@ metrics! {
         "From the instant a notice could be claimed to the slot of its gateway.", [gateway: Configured], QUICK;
     Gauge GATEWAY_IN_FLIGHT = "gateway_in_flight", Count, "Calls in flight from this process.",
         [gateway: Configured], &[];
+    Counter GATEWAY_CALLBACKS = "gateway_callbacks_total", Count,
+        "Callbacks of the gateway by what became of them; only hinted had a payment asked about.",
+        [gateway: Configured, result: Closed(&[
+            "hinted", "already_due", "duplicate", "in_flight", "final", "parked", "pending", "no_such_payment",
+            "unreadable", "refused",
+        ])], &[];
+    Counter DECLINES_CAPPED = "declines_capped_total", Count,
+        "Payments that failed because their destination was declined too often.", [gateway: Configured], &[];
     Counter DECLINES_UNMAPPED = "declines_unmapped_total", Count,
         "Declines with a code that the table does not list.", [gateway: Configured], &[];
 
@@ -162,11 +173,14 @@ metrics! {
     Gauge PARTITIONS_AHEAD = "partitions_ahead_days", Count, "Days from today that have partitions.", [], &[];
     Gauge OLDEST_OPEN_DAY_AGE = "oldest_open_day_age_days", Count,
         "Age of the oldest day with open rows: what every scan has to cover.", [], &[];
+    Counter FORGOTTEN = "forgotten_total", Count,
+        "Rows deleted that nobody looks at any more: hourly counts of declines, names of callbacks.",
+        [what: Closed(&["declines", "callbacks"])], &[];
     Counter KEEPER_FAILURES = "keeper_failures_total", Count, "Passes that did not do their work.",
-        [task: Closed(&["reap", "partitions", "oldest_open_day", "backlog"])], &[];
+        [task: Closed(&["reap", "partitions", "oldest_open_day", "forget", "backlog"])], &[];
     Gauge KEEPER_LAST_SUCCESS = "keeper_last_success_timestamp_seconds", Seconds,
         "When a task last did its work, in Unix seconds.",
-        [task: Closed(&["reap", "partitions", "oldest_open_day", "backlog"])], &[];
+        [task: Closed(&["reap", "partitions", "oldest_open_day", "forget", "backlog"])], &[];
 
     // Publisher.
     Gauge PUBLISHER_OLDEST_AGE = "publisher_oldest_age_seconds", Seconds,

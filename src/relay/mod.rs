@@ -26,7 +26,6 @@ use std::future::Future;
 use std::time::Duration;
 
 pub use rounds::{Relay, run};
-pub use shards::Shards;
 
 /// Where envelopes go; the ring in Kafka, or a simulated one.
 pub trait Publisher: Send + Sync {

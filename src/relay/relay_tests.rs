@@ -108,6 +108,10 @@ impl Schedule for Outbox {
     ) -> Result<Vec<Claimed>, ScheduleError> {
         unreachable!("a relay claims nothing")
     }
+    async fn renew(&self, _: &[OpenClaim], _: Duration) -> Result<Vec<Renewed>, ScheduleError> {
+        unreachable!("no relay renews a claim")
+    }
+
     async fn recover(
         &self,
         _: &ClaimTerms,
@@ -341,4 +345,44 @@ async fn a_relay_without_a_share_gives_its_shard_back_and_takes_it_again_when_it
     beside(&outbox, &topics, watcher).await;
     assert_eq!(topics.ids(), [1, 2, 3, 4]);
     assert_eq!(*outbox.released.lock().unwrap(), 2, "and once more at its end");
+}
+
+/// Its first delivery report waits for a word.
+#[derive(Default)]
+struct Stuck {
+    begun: Mutex<bool>,
+    report: tokio::sync::Notify,
+}
+
+impl Publisher for Stuck {
+    async fn publish(&self, _: &[Envelope]) -> Result<(), NotAcknowledged> {
+        *self.begun.lock().unwrap() = true;
+        self.report.notified().await;
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_relay_that_was_asked_to_stop_waits_for_its_publish_and_for_nothing_else() {
+    let (outbox, stuck, time) = (Outbox::with(&[10]), Stuck::default(), Arc::new(Mutex::default()));
+    let (trigger, shutdown) = Shutdown::manual();
+    let relay = Relay { clock: Arc::new(Virtual(Arc::clone(&time))), ..relay() };
+    let yields = async || {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+    };
+    let watcher = async {
+        until(|| *stuck.begun.lock().unwrap()).await;
+        trigger.stop();
+        // What it slept for when it was asked.
+        yields().await;
+        let before = *time.lock().unwrap();
+        yields().await;
+        assert_eq!(*time.lock().unwrap(), before, "it slept again");
+        stuck.report.notify_one();
+    };
+    let (ran, ()) = futures_util::future::join(run(&relay, &outbox, &stuck, &shutdown), watcher).await;
+    ran.unwrap();
+    assert_eq!(outbox.left(), [] as [i64; 0], "marked, and then it went");
 }

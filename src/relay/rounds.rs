@@ -13,12 +13,12 @@
 use super::held::{Held, Mine};
 use super::shards::share;
 use super::stage::Reach;
-use super::{Pass, PassFailed, Publisher, Shards, Terms, step};
+use super::{Pass, PassFailed, Publisher, Terms, step};
 use crate::domain::lease::Mono;
 use crate::platform::clock::SharedClock;
 use crate::platform::metrics;
 use crate::platform::shutdown::Shutdown;
-use crate::schedule::{Schedule, ScheduleError, unless_defect};
+use crate::schedule::{Schedule, ScheduleError, Shards, unless_defect};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -87,8 +87,10 @@ pub async fn run<S: Schedule + Shards, P: Publisher>(
             tokio::select! {
                 biased;
                 Some(ended) = passes.next() => result = result.and(take_in(relay, &held, ended)),
+                // Asked to stop, it waits for the passes alone: no shard has another one, however due.
                 () = shutdown.wait(), if goes_on() => {}
-                () = relay.clock.sleep(next.min(relay.terms.poll)) => {}
+                () = relay.clock.sleep(next.min(relay.terms.poll)), if goes_on() => {}
+                else => {}
             }
             if result.is_err() {
                 failed.store(true, Ordering::Relaxed);

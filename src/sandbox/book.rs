@@ -205,6 +205,11 @@ impl Book {
             .collect()
     }
 
+    /// When what is pending under this key will be decided.
+    pub(super) fn decides_at(&self, key: &str) -> Option<DateTime<Utc>> {
+        self.keys.get(&Name::of(key))?.entries.last()?.decides_at()
+    }
+
     /// How the money that a charging line moved is booked; `None` if this gateway has no such line.
     pub(super) fn booking(&self, key: &str, seq: u64, line_at: DateTime<Utc>) -> Option<Booking> {
         let entry = self.keys.get(&Name::of(key))?.entries.iter().find(|entry| entry.seq == seq)?;

@@ -94,6 +94,14 @@ impl Entry {
         }
     }
 
+    /// When it is decided, if it is decided later than it was accepted.
+    pub(super) fn decides_at(&self) -> Option<DateTime<Utc>> {
+        match &self.what {
+            What::Pending { decides_at, .. } => Some(*decides_at),
+            What::Charged | What::Declined(_) => None,
+        }
+    }
+
     /// When money moved by it, however that is answered; `None` if it never did or will.
     pub(super) fn moved_at(&self, line_at: DateTime<Utc>) -> Option<DateTime<Utc>> {
         match &self.what {

@@ -33,6 +33,7 @@
 
 mod behaviour;
 mod book;
+mod callbacks;
 mod connection;
 mod draw;
 mod entry;
@@ -54,6 +55,7 @@ pub use ledger::LedgerError;
 use crate::platform::clock::SharedClock;
 use crate::platform::config::Sandbox as Settings;
 use book::{Book, Rules};
+use callbacks::Callbacks;
 use connection::{Peer, Resettable};
 use ledger::Ledger;
 use outage::Outages;
@@ -134,6 +136,7 @@ impl Sandbox {
         let shared = Shared {
             book: Mutex::new(book),
             ledger,
+            callbacks: Callbacks::of(settings, SharedClock::clone(&clock)),
             clock,
             bearer: format!("Bearer {}", &*settings.secret),
             outages,

@@ -4,10 +4,12 @@
 //! client has gone. What only tests and people ask for is in `oracle`.
 
 use super::book::{Book, Door, Refused, Reply, Ruling};
+use super::callbacks::{Callbacks, News};
 use super::connection::Peer;
 use super::draw::{Purpose, draw};
 use super::latency;
 use super::ledger::Ledger;
+use super::line::{Line, Verdict};
 use super::oracle;
 use super::outage::Outages;
 use super::quota::Quota;
@@ -41,6 +43,7 @@ const HOLD_MAX: Duration = Duration::from_secs(600);
 pub(super) struct Shared {
     pub(super) book: Mutex<Book>,
     pub(super) ledger: Ledger,
+    pub(super) callbacks: Option<Callbacks>,
     pub(super) clock: SharedClock,
     pub(super) bearer: String,
     pub(super) outages: Outages,
@@ -161,6 +164,11 @@ async fn execute(
     // Started before the fsync is awaited, so that the latency includes it.
     let pause = (!wait.is_zero()).then(|| shared.clock.sleep(wait));
     durable.await.ok()?;
+    if let Some(callbacks) = &shared.callbacks
+        && let Some(news) = news_of(&shared, &line)
+    {
+        callbacks.tell(news);
+    }
     if let Some(pause) = pause {
         pause.await;
     }
@@ -168,6 +176,14 @@ async fn execute(
         shared.book().land(key);
     }
     Some(reply)
+}
+
+/// What there will be to tell of a charge that was accepted and is decided later.
+fn news_of(shared: &Shared, line: &Line) -> Option<News> {
+    let key = line.key.clone().filter(|_| line.verdict == Verdict::Pending)?;
+    let decides_at = shared.book().decides_at(&key)?;
+    let payment_id = line.payment_id.clone()?;
+    Some(News { seq: line.seq, key, payment_id, charged: line.charged, decides_at })
 }
 
 fn readable(

@@ -12,6 +12,7 @@ use super::poison::{Poisoned, poison};
 use super::port::{ClaimTerms, ScheduleError};
 use super::proof::{ClaimAnswer, Claimed, Early, Refused, RefusedBecause};
 use super::{row, statements};
+use crate::domain::declines::DestinationKeys;
 use crate::domain::guard::{self, ClaimGuard, Lineage, PAUSE};
 use crate::domain::ids::ClaimId;
 use crate::domain::notice::Notice;
@@ -36,9 +37,16 @@ pub(super) struct Candidate {
     pub(super) claim_id: ClaimId,
 }
 
+/// The terms of a claim, with what finds a destination's declines.
+#[derive(Debug)]
+pub(super) struct Terms {
+    pub(super) terms: ClaimTerms,
+    pub(super) destinations: DestinationKeys,
+}
+
 pub(super) async fn claim(
     pool: PgPool,
-    terms: ClaimTerms,
+    terms: Terms,
     asks: Vec<Ask>,
 ) -> Result<Vec<ClaimAnswer>, ScheduleError> {
     match batch(&pool, &terms, &asks).await {
@@ -54,7 +62,7 @@ pub(super) async fn claim(
 /// sends the caller to `recover`, which finds them.
 async fn one_by_one(
     pool: &PgPool,
-    terms: &ClaimTerms,
+    terms: &Terms,
     asks: Vec<Ask>,
     error: Error,
 ) -> Result<Vec<ClaimAnswer>, ScheduleError> {
@@ -75,7 +83,7 @@ async fn one_by_one(
         return Err(BatchFailure::all_refused(error));
     }
     for (place, error) in bad {
-        let poisoned = Poisoned::unclaimed(asks[place].notice.payment, &terms.worker.0, &error);
+        let poisoned = Poisoned::unclaimed(asks[place].notice.payment, &terms.terms.worker.0, &error);
         park(pool, &poisoned).await.map_err(half_way)?;
         answers[place] = Some(ClaimAnswer::Refused(Refused::new(RefusedBecause::Parked)));
     }
@@ -98,7 +106,7 @@ pub(super) async fn park(pool: &PgPool, poisoned: &Poisoned<'_>) -> Result<(), S
     commit(transaction).await
 }
 
-async fn batch(pool: &PgPool, terms: &ClaimTerms, asks: &[Ask]) -> Result<Vec<ClaimAnswer>, BatchFailure> {
+async fn batch(pool: &PgPool, terms: &Terms, asks: &[Ask]) -> Result<Vec<ClaimAnswer>, BatchFailure> {
     let mut transaction = pool.begin().await?;
     let mut answers: HashMap<usize, ClaimAnswer> = HashMap::with_capacity(asks.len());
     for (day, mut open) in by_day(asks, |ask| ask.notice.payment) {
@@ -113,7 +121,7 @@ async fn batch(pool: &PgPool, terms: &ClaimTerms, asks: &[Ask]) -> Result<Vec<Cl
             }
             if !open.is_empty() {
                 let seen = explain(&mut transaction, day, asks, &open).await?;
-                open = seen.answer(terms, asks, open, last_try, &mut answers);
+                open = seen.answer(&terms.terms, asks, open, last_try, &mut answers);
             }
             if open.is_empty() {
                 break;
@@ -133,10 +141,11 @@ fn candidate(ask: &Ask) -> Candidate {
 /// keeps what it answers to himself until then.
 pub(super) async fn won(
     transaction: &mut PgConnection,
-    terms: &ClaimTerms,
+    terms: &Terms,
     day: NaiveDate,
     candidates: &[Candidate],
 ) -> Result<Vec<Claimed>, Error> {
+    let Terms { terms, destinations } = terms;
     let ids: Vec<Uuid> = candidates.iter().map(|it| it.id).collect();
     let attempts: Vec<i32> = candidates.iter().map(|it| it.attempt).collect();
     let claim_ids: Vec<Uuid> = candidates.iter().map(|it| it.claim_id.0).collect();
@@ -150,6 +159,8 @@ pub(super) async fn won(
         .bind(terms.renderer)
         .bind(&terms.worker.0)
         .bind(interval(terms.lease.length))
+        .bind(&destinations.inner)
+        .bind(&destinations.outer)
         .fetch_all(transaction)
         .await?;
     rows.iter().map(|found| row::claimed(found, terms.asked_at)).collect()

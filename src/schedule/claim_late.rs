@@ -1,11 +1,11 @@
 //! What Kafka did not bring in time is claimed straight from the schedule, oldest first: the same
 //! claim rule, fed by a scan that skips what others hold.
 
-use super::claim::{Candidate, park, won};
+use super::claim::{Candidate, Terms, park, won};
 use super::failure::{BatchFailure, before_commit, commit};
 use super::length::interval;
 use super::poison::Poisoned;
-use super::port::{ClaimTerms, ScheduleError};
+use super::port::ScheduleError;
 use super::proof::Claimed;
 use super::statements;
 use crate::domain::ids::{ClaimId, PaymentId};
@@ -23,7 +23,7 @@ type Late = (NaiveDate, Uuid, i32);
 
 pub(super) async fn claim_late(
     pool: PgPool,
-    terms: ClaimTerms,
+    terms: Terms,
     late_by: Duration,
     claim_ids: Vec<ClaimId>,
 ) -> Result<Vec<Claimed>, ScheduleError> {
@@ -42,7 +42,7 @@ pub(super) async fn claim_late(
 
 async fn batch(
     pool: &PgPool,
-    terms: &ClaimTerms,
+    terms: &Terms,
     late_by: Duration,
     claim_ids: &[ClaimId],
     late: &mut Vec<Late>,
@@ -72,7 +72,7 @@ pub(super) async fn leave(pool: PgPool, slot: String, length: Duration) -> Resul
 /// id that waits for one of ours holds none that we wait for, because we never wait.
 async fn scan(
     transaction: &mut PgConnection,
-    terms: &ClaimTerms,
+    terms: &Terms,
     late_by: Duration,
     limit: usize,
 ) -> Result<Vec<Late>, Error> {
@@ -87,7 +87,7 @@ async fn scan(
     sqlx::query_as(statements::CLAIM_LATE_CANDIDATES)
         .bind(bounds.try_get::<NaiveDate, _>("oldest_open_day")?)
         .bind(bounds.try_get::<NaiveDate, _>("today")?)
-        .bind(&terms.gateway.0)
+        .bind(&terms.terms.gateway.0)
         .bind(interval(late_by))
         .bind(i64::try_from(limit).unwrap_or(i64::MAX))
         .fetch_all(transaction)
@@ -98,7 +98,7 @@ async fn scan(
 /// database refuses.
 async fn shed_bad_rows(
     pool: &PgPool,
-    terms: &ClaimTerms,
+    terms: &Terms,
     late: Vec<Late>,
     error: Error,
 ) -> Result<(), ScheduleError> {
@@ -120,7 +120,7 @@ async fn shed_bad_rows(
     }
     for (id, error) in bad {
         let Ok(id) = PaymentId::from_uuid(id) else { continue };
-        park(pool, &Poisoned::unclaimed(id, &terms.worker.0, &error)).await?;
+        park(pool, &Poisoned::unclaimed(id, &terms.terms.worker.0, &error)).await?;
     }
     Ok(())
 }

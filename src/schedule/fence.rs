@@ -5,11 +5,13 @@
 //! claim brought back that this database does not know has no attempt to be kept with: it is counted and
 //! logged, for a commit was lost (rule R17).
 
+use super::outcome_columns::declined_destination;
 use super::proof::{Answered, How, SettledAs};
 use super::settle::Outcome;
 use super::{row, statements, words};
 use crate::domain::bucket::shard;
 use crate::domain::effect::{Evidence, fenced};
+use crate::domain::intent::Secret;
 use crate::domain::invariants::Invariant;
 use crate::domain::state::Status;
 use crate::platform::violation;
@@ -21,6 +23,7 @@ use uuid::Uuid;
 /// What became of claims that are not current, each with its place in the batch.
 pub(super) async fn fence_off(
     transaction: &mut PgConnection,
+    secret: &Secret,
     day: NaiveDate,
     batch: &[Outcome],
     late: Vec<usize>,
@@ -35,7 +38,7 @@ pub(super) async fn fence_off(
         let result = match known.get(&answered.claimed().claim_id().0) {
             Some(Some(status)) => SettledAs::Written(*status),
             Some(None) => {
-                keep_evidence(transaction, day, answered).await?;
+                keep_evidence(transaction, secret, day, answered).await?;
                 SettledAs::Fenced
             }
             None => {
@@ -93,6 +96,7 @@ fn claim_is_lost(answered: &Answered) {
 
 async fn keep_evidence(
     transaction: &mut PgConnection,
+    secret: &Secret,
     day: NaiveDate,
     answered: &Answered,
 ) -> Result<(), Error> {
@@ -118,6 +122,7 @@ async fn keep_evidence(
         .bind(evidence == Evidence::AnswersOne)
         .bind(evidence == Evidence::Charged)
         .bind(shard(payment.id))
+        .bind(declined_destination(secret, answered))
         .fetch_optional(transaction)
         .await?;
     if let (Evidence::Charged, Some(kept)) = (evidence, kept) {

@@ -10,6 +10,7 @@
 //! A fault is either *error before* (nothing happened) or *performed, then lost* (COMMIT happened,
 //! its answer did not arrive); the caller sees [`ScheduleError`] in both cases and has to tell.
 
+mod declines;
 mod index;
 mod intake;
 mod outbox;
@@ -17,7 +18,6 @@ mod rows;
 mod shards;
 mod verbs;
 
-pub use intake::Made;
 pub use rows::AttemptRow;
 
 use super::port::ScheduleError;
@@ -31,6 +31,7 @@ use crate::domain::state::Status;
 use crate::platform::clock::SharedClock;
 use crate::platform::faults::{Sabotage, sabotaged};
 use chrono::{DateTime, Utc};
+use declines::Counted;
 use index::Index;
 use intake::Desk;
 use outbox::Outbox;
@@ -54,6 +55,8 @@ pub enum Verb {
     ClaimLate,
     /// `Schedule::recover`.
     Recover,
+    /// `Schedule::renew`.
+    Renew,
     /// `Schedule::settle`.
     Settle,
     /// `Schedule::defer`.
@@ -110,6 +113,8 @@ struct State {
     poisoned: BTreeSet<PaymentId>,
     /// Idempotency keys and external ids.
     desk: Desk,
+    /// Declines by destination and hour.
+    declines: Counted,
     lineage: Lineage,
     bad_notices: usize,
 }
@@ -134,6 +139,7 @@ impl Memory {
             relays: BTreeMap::new(),
             poisoned: BTreeSet::new(),
             desk: Desk::default(),
+            declines: Counted::default(),
             lineage: Lineage::Released,
             bad_notices: 0,
         };
@@ -265,6 +271,14 @@ impl Memory {
     /// Edits a row behind the rules' back, to build a test's starting point.
     pub fn edit(&self, id: PaymentId, edit: impl FnOnce(&mut Payment)) {
         self.state().change(id, |row| edit(&mut row.payment));
+    }
+
+    /// Breaks the rules on purpose: the reaper takes a claim away whose lease has not ended.
+    pub fn take_away(&self, id: PaymentId) {
+        let now = self.clock.wall();
+        let mut state = self.state();
+        state.change(id, |row| row.expire(now));
+        state.notify(id, now);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

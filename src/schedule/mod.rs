@@ -11,6 +11,7 @@
 pub mod audit;
 mod backlog;
 mod bad_notices;
+mod callbacks;
 mod cancel;
 mod claim;
 mod claim_late;
@@ -41,6 +42,7 @@ mod publish;
 mod reap;
 mod records;
 mod recover;
+mod renew;
 mod row;
 mod settle;
 mod shards;
@@ -50,12 +52,13 @@ mod words;
 
 pub use backlog::Backlog;
 pub use bad_notices::BadRecord;
+pub use callbacks::CallbackTaken;
 pub use connect::{Access, ConnectError, connect};
 pub use history::HistoryEntry;
 pub use keys::{ApiKeyEntry, NewApiKey};
 pub use list::{ListFilter, ListOrder, ListPage, LookUp, MOST_EXAMINED, Place, Span};
 #[cfg(any(test, feature = "simulation"))]
-pub use memory::{AttemptRow, Fault, Made, Memory, Verb};
+pub use memory::{AttemptRow, Fault, Memory, Verb};
 pub use migrate::{migrate, migration_plan};
 pub use port::*;
 pub use postgres::Postgres;

@@ -1,9 +1,12 @@
 //! A batch of outcomes as the columns of `settle.sql`, in the order of its parameters.
 
+use super::proof::Answered;
 use super::settle::Outcome;
 use super::words::{self, plain};
 use crate::domain::bucket::shard;
 use crate::domain::decision::{Budget, EpochChange, SendsAnswered};
+use crate::domain::declines::destination;
+use crate::domain::intent::Secret;
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Verdict;
 use chrono::{DateTime, Utc};
@@ -14,6 +17,16 @@ use uuid::Uuid;
 
 /// Longest gateway reference kept, in characters.
 const REFERENCE_CHARS: usize = 255;
+
+/// The destination for which this answer counts, if it is a decline; however it was come by, it is one try
+/// that the gateway refused.
+pub(super) fn declined_destination(secret: &Secret, answered: &Answered) -> Option<Vec<u8>> {
+    answered.answer().decline()?;
+    let claimed = answered.claimed();
+    // A claim has stored the account with the epoch (rule R4).
+    let account = claimed.payment().gateway_account.as_deref().unwrap_or_default();
+    Some(destination(secret, account, claimed.payee()).to_vec())
+}
 
 #[derive(Default)]
 pub(super) struct Columns {
@@ -38,12 +51,16 @@ pub(super) struct Columns {
     took_ms: Vec<Option<i32>>,
     notes: Vec<Option<String>>,
     shards: Vec<i16>,
+    declined: Vec<Option<Vec<u8>>>,
 }
 
 impl Columns {
-    pub(super) fn of<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> Self {
+    pub(super) fn of<'a>(secret: &Secret, outcomes: impl Iterator<Item = &'a Outcome>) -> Self {
         let mut columns = Self::default();
-        outcomes.for_each(|outcome| columns.push(outcome));
+        outcomes.for_each(|outcome| {
+            columns.push(outcome);
+            columns.declined.push(declined_destination(secret, &outcome.0));
+        });
         columns
     }
 
@@ -109,5 +126,6 @@ impl Columns {
             .bind(self.took_ms)
             .bind(self.notes)
             .bind(self.shards)
+            .bind(self.declined)
     }
 }

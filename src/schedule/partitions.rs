@@ -1,4 +1,5 @@
-//! What the keeper does to tables: partitions ahead, drained ones dropped, the bound of the scans moved.
+//! What the keeper does to tables: partitions ahead, drained ones dropped, old counts deleted, the bound of
+//! the scans moved.
 //!
 //! Each verb may run in several keepers at once: the functions take a lock or a row first.
 
@@ -20,6 +21,11 @@ pub(super) async fn drop_drained(pool: PgPool, back: u32) -> Result<u32, Schedul
         .await
         .map_err(at_commit)?;
     Ok(u32::try_from(dropped).unwrap_or(0))
+}
+
+pub(super) async fn forget_declines(pool: PgPool, limit: u32) -> Result<u64, ScheduleError> {
+    let deleted = sqlx::query(statements::FORGET_DECLINES).bind(i64::from(limit)).execute(&pool).await;
+    deleted.map(|deleted| deleted.rows_affected()).map_err(at_commit)
 }
 
 pub(super) async fn advance_oldest_open_day(pool: PgPool) -> Result<NaiveDate, ScheduleError> {

@@ -1,10 +1,10 @@
-//! The verbs that worker, relay and keeper use, as a port, so that the simulation can stand in.
+//! The verbs that worker, relay and keeper use, as ports, so that the simulation can stand in.
 //!
 //! Lists, intake and operators talk to `schedule::Postgres` itself.
 
 use super::proof::{Answered, ClaimAnswer, Claimed, Deferred, Settled};
 use crate::domain::decision::Decision;
-use crate::domain::ids::{ClaimId, GatewayName, PaymentId, WorkerName};
+use crate::domain::ids::{ClaimId, Fence, GatewayName, PaymentId, WorkerName};
 use crate::domain::lease::{Lease, Mono};
 use crate::domain::notice::Notice;
 use chrono::{DateTime, Utc};
@@ -59,6 +59,26 @@ pub fn unless_defect<T>(
             Ok(None)
         }
     }
+}
+
+/// A claim whose worker waits for the gateway's answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenClaim {
+    /// Of which payment.
+    pub payment: PaymentId,
+    /// The claim's fence.
+    pub fence: Fence,
+    /// The claim's name.
+    pub claim_id: ClaimId,
+}
+
+/// What a renewal found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Renewed {
+    /// The claim holds the row, for a whole lease from now on.
+    Held,
+    /// It does not: it expired and was taken away, or its outcome is written. Nothing was changed.
+    Lost,
 }
 
 /// A kept source.
@@ -175,6 +195,14 @@ pub trait Schedule: Send + Sync + 'static {
         claimed: &[(PaymentId, ClaimId)],
     ) -> impl Future<Output = Result<Vec<Claimed>, ScheduleError>> + Send;
 
+    /// Grants `length` anew to each of these claims that holds its row (rule R14), by the database's clock;
+    /// one answer a claim, in input order. Repeating it is safe.
+    fn renew(
+        &self,
+        claims: &[OpenClaim],
+        length: Duration,
+    ) -> impl Future<Output = Result<Vec<Renewed>, ScheduleError>> + Send;
+
     /// Writes a batch of outcomes under their fences; one `Settled` a row, in order (rule R2).
     /// Repeating it after any failure is safe.
     fn settle(
@@ -195,4 +223,45 @@ pub trait Schedule: Send + Sync + 'static {
         margin: Duration,
         limit: u32,
     ) -> impl Future<Output = Result<Reaped, ScheduleError>> + Send;
+}
+
+/// The relay's shard leases. After any error repeating it is safe, and what was taken or given back
+/// unseen runs out by itself.
+pub trait Shards: Send + Sync {
+    /// Says for `length` that this relay lives, and answers where it stands among the others that write
+    /// a ring of `partitions`.
+    fn enlist_relay(
+        &self,
+        holder: &str,
+        partitions: i32,
+        length: Duration,
+    ) -> impl Future<Output = Result<Standing, ScheduleError>> + Send;
+
+    /// Takes free or expired shards of a ring of `partitions`, at most `want`, for `length`; each with a
+    /// grown epoch.
+    fn acquire_shards(
+        &self,
+        holder: &str,
+        partitions: i32,
+        want: usize,
+        length: Duration,
+    ) -> impl Future<Output = Result<Vec<ShardLease>, ScheduleError>> + Send;
+
+    /// Prolongs those that are still ours to `length` from now; answers which.
+    fn renew_shards(
+        &self,
+        held: &[ShardLease],
+        length: Duration,
+    ) -> impl Future<Output = Result<Vec<ShardLease>, ScheduleError>> + Send;
+
+    /// Gives them back, so that another takes over without waiting for the lease to end.
+    fn release_shards(&self, held: &[ShardLease]) -> impl Future<Output = Result<(), ScheduleError>> + Send;
+
+    /// Gives everything back and goes: the others share it.
+    fn retire_relay(
+        &self,
+        holder: &str,
+        partitions: i32,
+        held: &[ShardLease],
+    ) -> impl Future<Output = Result<(), ScheduleError>> + Send;
 }

@@ -5,21 +5,23 @@
 //! database clock for every "due", "expired" and "late".
 
 use super::bad_notices::BadRecord;
-use super::claim::Ask;
+use super::claim::{Ask, Terms};
 use super::failure::{before_commit, whole};
 use super::history::HistoryEntry;
 use super::keys::{ApiKeyEntry, NewApiKey};
 use super::list::{ListFilter, ListOrder, ListPage, LookUp, Place};
 use super::port::{
-    ClaimTerms, Reaped, Schedule, ScheduleError, SettleFailed, ShardLease, Staged, StagedNotice, Standing,
+    ClaimTerms, OpenClaim, Reaped, Renewed, Schedule, ScheduleError, SettleFailed, ShardLease, Shards,
+    Staged, StagedNotice, Standing,
 };
 use super::proof::{Answered, BadNoticeKept, ClaimAnswer, Claimed, Deferred, Settled};
 use super::records::{ApiKeyRecord, CancelAnswer, CreateAnswer, NewPayment, PaymentView};
 use super::{
     audit, bad_notices, cancel, claim, claim_late, create, defer, find, history, keys, lineage, list, mark,
-    partitions, reap, recover, settle, shards, stage, statements,
+    partitions, reap, recover, renew, settle, shards, stage, statements,
 };
 use crate::domain::decision::Decision;
+use crate::domain::declines::DestinationKeys;
 use crate::domain::ids::{ActorId, ClaimId, GatewayName, PaymentId};
 use crate::domain::intent::Secret;
 use crate::domain::notice::Notice;
@@ -55,6 +57,10 @@ impl Postgres {
     /// For verbs that live in files of their own.
     pub(super) fn pool(&self) -> &PgPool {
         &self.pool
+    }
+
+    fn terms(&self, terms: &ClaimTerms) -> Terms {
+        Terms { terms: terms.clone(), destinations: DestinationKeys::of(&self.secret.0) }
     }
 
     /// Ends every connection after its statement; verbs called later are `Unavailable`.
@@ -273,67 +279,6 @@ impl Postgres {
         whole(lineage::release(self.pool.clone())).await
     }
 
-    /// Takes free or expired shards of a ring of `partitions`, at most `want`, for `length`.
-    ///
-    /// # Errors
-    /// Any; what was taken unseen runs out by itself.
-    pub async fn acquire_shards(
-        &self,
-        holder: &str,
-        partitions: i32,
-        want: usize,
-        length: Duration,
-    ) -> Result<Vec<ShardLease>, ScheduleError> {
-        whole(shards::acquire(self.pool.clone(), holder.to_owned(), partitions, want, length)).await
-    }
-
-    /// Prolongs those that are still ours; answers which.
-    ///
-    /// # Errors
-    /// Any; repeat it.
-    pub async fn renew_shards(
-        &self,
-        held: &[ShardLease],
-        length: Duration,
-    ) -> Result<Vec<ShardLease>, ScheduleError> {
-        whole(shards::renew(self.pool.clone(), held.to_vec(), length)).await
-    }
-
-    /// Says for `length` that this relay lives, and answers where it stands among the others that write
-    /// a ring of `partitions`.
-    ///
-    /// # Errors
-    /// Any; repeat it.
-    pub async fn enlist_relay(
-        &self,
-        holder: &str,
-        partitions: i32,
-        length: Duration,
-    ) -> Result<Standing, ScheduleError> {
-        whole(shards::enlist(self.pool.clone(), holder.to_owned(), partitions, length)).await
-    }
-
-    /// The relay goes away: its shards are free at once, and the others share them.
-    ///
-    /// # Errors
-    /// Any; shards and entry run out by themselves.
-    pub async fn retire_relay(
-        &self,
-        holder: &str,
-        partitions: i32,
-        held: &[ShardLease],
-    ) -> Result<(), ScheduleError> {
-        whole(shards::retire(self.pool.clone(), holder.to_owned(), partitions, held.to_vec())).await
-    }
-
-    /// Gives them back, so that another takes over at once.
-    ///
-    /// # Errors
-    /// Any; they run out by themselves.
-    pub async fn release_shards(&self, held: &[ShardLease]) -> Result<(), ScheduleError> {
-        whole(shards::release(self.pool.clone(), held.to_vec())).await
-    }
-
     /// Makes the day partitions from `back` days before today to `ahead` days after it that are
     /// missing; answers how many tables it made.
     ///
@@ -358,6 +303,14 @@ impl Postgres {
     /// Any; repeat it.
     pub async fn drop_drained_notices(&self, back: u32) -> Result<u32, ScheduleError> {
         whole(partitions::drop_drained(self.pool.clone(), back)).await
+    }
+
+    /// Deletes at most `limit` counts of declines that no claim looks at any more; answers how many.
+    ///
+    /// # Errors
+    /// Any; repeat it.
+    pub async fn forget_declines(&self, limit: u32) -> Result<u64, ScheduleError> {
+        whole(partitions::forget_declines(self.pool.clone(), limit)).await
     }
 
     /// Moves the oldest open day as far on as no open row forbids; answers where it is.
@@ -389,7 +342,7 @@ impl Schedule for Postgres {
         }
         let asks = notices.iter().zip(claim_ids);
         let asks = asks.map(|(notice, claim_id)| Ask { notice: notice.clone(), claim_id: *claim_id });
-        whole(claim::claim(self.pool.clone(), terms.clone(), asks.collect())).await
+        whole(claim::claim(self.pool.clone(), self.terms(terms), asks.collect())).await
     }
 
     async fn claim_late(
@@ -398,7 +351,7 @@ impl Schedule for Postgres {
         late_by: Duration,
         claim_ids: &[ClaimId],
     ) -> Result<Vec<Claimed>, ScheduleError> {
-        whole(claim_late::claim_late(self.pool.clone(), terms.clone(), late_by, claim_ids.to_vec())).await
+        whole(claim_late::claim_late(self.pool.clone(), self.terms(terms), late_by, claim_ids.to_vec())).await
     }
 
     async fn recover(
@@ -406,11 +359,15 @@ impl Schedule for Postgres {
         terms: &ClaimTerms,
         claimed: &[(PaymentId, ClaimId)],
     ) -> Result<Vec<Claimed>, ScheduleError> {
-        whole(recover::recover(self.pool.clone(), terms.clone(), claimed.to_vec())).await
+        whole(recover::recover(self.pool.clone(), self.terms(terms), claimed.to_vec())).await
+    }
+
+    async fn renew(&self, claims: &[OpenClaim], length: Duration) -> Result<Vec<Renewed>, ScheduleError> {
+        whole(renew::renew(self.pool.clone(), claims.to_vec(), length)).await
     }
 
     async fn settle(&self, batch: Vec<(Answered, Decision)>) -> Result<Vec<Settled>, SettleFailed> {
-        match tokio::spawn(settle::settle(self.pool.clone(), batch).in_current_span()).await {
+        match tokio::spawn(settle::settle(self.pool.clone(), self.secret.0, batch).in_current_span()).await {
             Ok(settled) => settled,
             // A panic inside loses the batch; the leases run out and the payments are asked about.
             Err(error) => {
@@ -425,5 +382,47 @@ impl Schedule for Postgres {
 
     async fn reap(&self, margin: Duration, limit: u32) -> Result<Reaped, ScheduleError> {
         whole(reap::reap(self.pool.clone(), margin, limit)).await
+    }
+}
+
+impl Shards for Postgres {
+    async fn enlist_relay(
+        &self,
+        holder: &str,
+        partitions: i32,
+        length: Duration,
+    ) -> Result<Standing, ScheduleError> {
+        whole(shards::enlist(self.pool.clone(), holder.to_owned(), partitions, length)).await
+    }
+
+    async fn acquire_shards(
+        &self,
+        holder: &str,
+        partitions: i32,
+        want: usize,
+        length: Duration,
+    ) -> Result<Vec<ShardLease>, ScheduleError> {
+        whole(shards::acquire(self.pool.clone(), holder.to_owned(), partitions, want, length)).await
+    }
+
+    async fn renew_shards(
+        &self,
+        held: &[ShardLease],
+        length: Duration,
+    ) -> Result<Vec<ShardLease>, ScheduleError> {
+        whole(shards::renew(self.pool.clone(), held.to_vec(), length)).await
+    }
+
+    async fn release_shards(&self, held: &[ShardLease]) -> Result<(), ScheduleError> {
+        whole(shards::release(self.pool.clone(), held.to_vec())).await
+    }
+
+    async fn retire_relay(
+        &self,
+        holder: &str,
+        partitions: i32,
+        held: &[ShardLease],
+    ) -> Result<(), ScheduleError> {
+        whole(shards::retire(self.pool.clone(), holder.to_owned(), partitions, held.to_vec())).await
     }
 }

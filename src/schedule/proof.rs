@@ -6,6 +6,7 @@
 //! private: a charge without a claim, a second charge under one claim, and a commit before the
 //! outcome row do not compile.
 
+use crate::domain::declines::DeclineCounts;
 pub use crate::domain::guard::{Early, RefusedBecause};
 use crate::domain::ids::ClaimId;
 use crate::domain::lease::Mono;
@@ -26,6 +27,7 @@ pub struct Claimed {
     asked_at: Mono,
     claimed_at: DateTime<Utc>,
     key_age: Option<Duration>,
+    declines: DeclineCounts,
 }
 
 /// The fields of a committed claim, as read back from the row; for implementations of `Schedule`.
@@ -38,12 +40,13 @@ pub(in crate::schedule) struct ClaimRow {
     pub(in crate::schedule) asked_at: Mono,
     pub(in crate::schedule) claimed_at: DateTime<Utc>,
     pub(in crate::schedule) key_age: Option<Duration>,
+    pub(in crate::schedule) declines: DeclineCounts,
 }
 
 impl Claimed {
     pub(in crate::schedule) fn new(row: ClaimRow) -> Self {
-        let ClaimRow { payment, payee, claim_id, was, asked_at, claimed_at, key_age } = row;
-        Self { payment, payee, claim_id, was, asked_at, claimed_at, key_age }
+        let ClaimRow { payment, payee, claim_id, was, asked_at, claimed_at, key_age, declines } = row;
+        Self { payment, payee, claim_id, was, asked_at, claimed_at, key_age, declines }
     }
 
     /// A claim that no database granted, so that gateways can be tested alone; claimed at the
@@ -59,7 +62,8 @@ impl Claimed {
         key_age: Option<Duration>,
     ) -> Self {
         let claimed_at = payment.last_moved_at;
-        Self { payment, payee, claim_id, was, asked_at, claimed_at, key_age }
+        let declines = DeclineCounts::default();
+        Self { payment, payee, claim_id, was, asked_at, claimed_at, key_age, declines }
     }
 
     /// The payment *after* the claim: status PROCESSING, attempt, fence and `unanswered` grown.
@@ -103,6 +107,12 @@ impl Claimed {
     #[must_use]
     pub fn key_age(&self) -> Option<Duration> {
         self.key_age
+    }
+
+    /// Declines of its destination before the claim, of whatever payments.
+    #[must_use]
+    pub fn declines(&self) -> DeclineCounts {
+        self.declines
     }
 
     /// The gateway's answer to the one request sent (or proven unsent) under this claim.

@@ -46,13 +46,13 @@ pub struct NewPayment {
     pub traceparent: Option<String>,
 }
 
-/// What a create did.
-#[derive(Debug)]
-pub enum CreateAnswer {
+/// What a create did; `P` is what is known of the payment.
+#[derive(Debug, PartialEq, Eq)]
+pub enum CreateAnswer<P = PaymentView> {
     /// Durable now.
-    Created(Box<PaymentView>),
+    Created(Box<P>),
     /// This key created it earlier, with the same request: answer as then.
-    Replayed(Box<PaymentView>),
+    Replayed(Box<P>),
     /// This key created another one; these fields differ.
     KeyReused {
         /// The payment the key made.

@@ -1,8 +1,9 @@
 //! Rule R3: proves or disproves claims whose COMMIT was not answered, by a write whose own is.
 
+use super::claim::Terms;
 use super::days::by_day;
 use super::failure::{before_commit, commit};
-use super::port::{ClaimTerms, ScheduleError};
+use super::port::ScheduleError;
 use super::proof::Claimed;
 use super::{row, statements};
 use crate::domain::ids::{ClaimId, PaymentId};
@@ -11,7 +12,7 @@ use uuid::Uuid;
 
 pub(super) async fn recover(
     pool: PgPool,
-    terms: ClaimTerms,
+    terms: Terms,
     claims: Vec<(PaymentId, ClaimId)>,
 ) -> Result<Vec<Claimed>, ScheduleError> {
     let mut transaction = pool.begin().await.map_err(before_commit)?;
@@ -23,11 +24,13 @@ pub(super) async fn recover(
             .bind(day)
             .bind(ids)
             .bind(names)
+            .bind(&terms.destinations.inner)
+            .bind(&terms.destinations.outer)
             .fetch_all(&mut *transaction)
             .await
             .map_err(before_commit)?;
         for found in &rows {
-            ours.push(row::claimed(found, terms.asked_at).map_err(before_commit)?);
+            ours.push(row::claimed(found, terms.terms.asked_at).map_err(before_commit)?);
         }
     }
     commit(transaction).await?;

@@ -2,6 +2,7 @@
 
 use super::proof::{ClaimRow, Claimed};
 use super::records::{AttemptView, PaymentView};
+use crate::domain::declines::DeclineCounts;
 use crate::domain::history::{Event, HistoryRow};
 use crate::domain::ids::{ActorId, ClaimId, Epoch, Fence, GatewayName, PaymentId, WorkerName};
 use crate::domain::lease::Mono;
@@ -176,7 +177,17 @@ pub(super) fn claimed(row: &PgRow, asked_at: Mono) -> Result<Claimed, Error> {
         claimed_at: row.try_get("claimed_at")?,
         // A key opened "in the future" by a clock that stepped back counts as new.
         key_age: age.map(|us| Duration::from_micros(u64::try_from(us).unwrap_or(0))),
+        declines: DeclineCounts {
+            day: count(row, "declines_day")?,
+            thirty_days: count(row, "declines_30_days")?,
+        },
     }))
+}
+
+/// A sum of counts; of none it is null.
+fn count(row: &PgRow, column: &str) -> Result<u32, Error> {
+    let sum: Option<i64> = row.try_get(column)?;
+    Ok(u32::try_from(sum.unwrap_or(0)).unwrap_or(u32::MAX))
 }
 
 /// What the API shows, without attempts.

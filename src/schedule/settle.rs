@@ -16,6 +16,7 @@ use super::proof::{Answered, Settled, SettledAs};
 use super::{row, statements};
 use crate::domain::decision::Decision;
 use crate::domain::ids::Fence;
+use crate::domain::intent::Secret;
 use crate::domain::invariants::Invariant;
 use crate::domain::state::Status;
 use crate::platform::violation;
@@ -27,10 +28,14 @@ use uuid::Uuid;
 /// One outcome to be written.
 pub(super) type Outcome = (Answered, Decision);
 
-pub(super) async fn settle(pool: PgPool, batch: Vec<Outcome>) -> Result<Vec<Settled>, SettleFailed> {
-    match write(&pool, &batch).await {
+pub(super) async fn settle(
+    pool: PgPool,
+    secret: Secret,
+    batch: Vec<Outcome>,
+) -> Result<Vec<Settled>, SettleFailed> {
+    match write(&pool, &secret, &batch).await {
         Ok(results) => Ok(results.into_iter().map(Settled::new).collect()),
-        Err(BatchFailure::BadRow(error)) => one_by_one(&pool, batch, error).await,
+        Err(BatchFailure::BadRow(error)) => one_by_one(&pool, &secret, batch, error).await,
         Err(BatchFailure::Whole(error)) => Err(SettleFailed { batch, error }),
     }
 }
@@ -38,12 +43,17 @@ pub(super) async fn settle(pool: PgPool, batch: Vec<Outcome>) -> Result<Vec<Sett
 /// Writes one by one, since one row of the batch cannot be written; that one is parked.
 ///
 /// What was written before an error in the middle is found written when the whole batch comes again.
-async fn one_by_one(pool: &PgPool, batch: Vec<Outcome>, error: Error) -> Result<Vec<Settled>, SettleFailed> {
+async fn one_by_one(
+    pool: &PgPool,
+    secret: &Secret,
+    batch: Vec<Outcome>,
+    error: Error,
+) -> Result<Vec<Settled>, SettleFailed> {
     tracing::warn!(%error, rows = batch.len(), "a settle batch is split to find its bad row");
     let mut results = Vec::with_capacity(batch.len());
     let mut bad = Vec::new();
     for place in 0..batch.len() {
-        match write(pool, std::slice::from_ref(&batch[place])).await {
+        match write(pool, secret, std::slice::from_ref(&batch[place])).await {
             Ok(written) => results.extend(written),
             Err(BatchFailure::BadRow(error)) => {
                 bad.push((place, error));
@@ -72,11 +82,11 @@ async fn one_by_one(pool: &PgPool, batch: Vec<Outcome>, error: Error) -> Result<
     Ok(results.into_iter().map(Settled::new).collect())
 }
 
-async fn write(pool: &PgPool, batch: &[Outcome]) -> Result<Vec<SettledAs>, BatchFailure> {
+async fn write(pool: &PgPool, secret: &Secret, batch: &[Outcome]) -> Result<Vec<SettledAs>, BatchFailure> {
     let mut transaction = pool.begin().await?;
     let mut results: HashMap<usize, SettledAs> = HashMap::with_capacity(batch.len());
     for (day, places) in by_day(batch, |(answered, _)| answered.claimed().payment().id) {
-        let written = written(&mut transaction, day, batch, &places).await?;
+        let written = written(&mut transaction, secret, day, batch, &places).await?;
         let mut late = Vec::new();
         for place in places {
             let claim = batch[place].0.claimed().claim_id().0;
@@ -85,7 +95,7 @@ async fn write(pool: &PgPool, batch: &[Outcome]) -> Result<Vec<SettledAs>, Batch
                 None => late.push(place),
             }
         }
-        for (place, result) in fence_off(&mut transaction, day, batch, late).await? {
+        for (place, result) in fence_off(&mut transaction, secret, day, batch, late).await? {
             results.insert(place, result);
         }
     }
@@ -97,11 +107,12 @@ async fn write(pool: &PgPool, batch: &[Outcome]) -> Result<Vec<SettledAs>, Batch
 /// Writes one day's outcomes; answers the new state by claim id for those that were current.
 async fn written(
     transaction: &mut PgConnection,
+    secret: &Secret,
     day: NaiveDate,
     batch: &[Outcome],
     places: &[usize],
 ) -> Result<HashMap<Uuid, Status>, Error> {
-    let columns = Columns::of(places.iter().map(|place| &batch[*place]));
+    let columns = Columns::of(secret, places.iter().map(|place| &batch[*place]));
     let rows = columns.bind(sqlx::query(statements::SETTLE).bind(day)).fetch_all(transaction).await?;
     let mut written = HashMap::with_capacity(rows.len());
     for found in &rows {

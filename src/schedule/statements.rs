@@ -61,6 +61,8 @@ statements! {
     FENCE = "sql/fence.sql",
     FIND = "sql/find.sql",
     FIND_API_KEY = "sql/find_api_key.sql",
+    FORGET_CALLBACKS = "sql/forget_callbacks.sql",
+    FORGET_DECLINES = "sql/forget_declines.sql",
     FOUND_DIGESTS = "sql/found_digests.sql",
     FOUND_EXTERNAL_ID = "sql/found_external_id.sql",
     FOUND_KEY = "sql/found_key.sql",
@@ -95,6 +97,7 @@ statements! {
     REGISTER_GATEWAY = "sql/register_gateway.sql",
     RELEASE_LINEAGE = "sql/release_lineage.sql",
     RELEASE_SHARDS = "sql/release_shards.sql",
+    RENEW = "sql/renew.sql",
     RENEW_SHARDS = "sql/renew_shards.sql",
     RETIRE_RELAY = "sql/retire_relay.sql",
     REVOKE_API_KEY = "sql/revoke_api_key.sql",
@@ -104,5 +107,6 @@ statements! {
     STAGE_NEXT = "sql/stage_next.sql",
     STAGE_WINDOW = "sql/stage_window.sql",
     STILL_CLAIMABLE = "sql/still_claimable.sql",
+    TAKE_CALLBACK = "sql/take_callback.sql",
     WORKER_LEAVES = "sql/worker_leaves.sql",
 }

@@ -12,7 +12,7 @@ use super::host::{Host, HostClock};
 use super::kafka::Kafka;
 use super::nodes::{Kind, Node, World};
 use super::trace::{Texts, Trace};
-use crate::domain::ids::{GatewayName, PaymentId, gateway_key};
+use crate::domain::ids::{PaymentId, gateway_key};
 use crate::domain::lease::SendGate;
 use crate::domain::payment::Payment;
 use crate::domain::retry::Ladders;
@@ -22,7 +22,7 @@ use crate::platform::clock::{Clock, SharedClock};
 use crate::platform::config;
 use crate::relay::Terms;
 use crate::schedule::{Answer, Answered, Claimed, How, Memory};
-use crate::worker::lab::{BEGAN_MS, VirtualTime};
+use crate::worker::lab::{BEGAN_MS, VirtualTime, sandbox_profile};
 use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
 use futures_util::future::BoxFuture;
 use secrecy::SecretString;
@@ -328,22 +328,6 @@ fn dials(question: &Question) -> Dials {
             max_in_flight: question.max_in_flight,
             ..config::Worker::default()
         },
-        profile: Profile {
-            name: GatewayName("sandbox".into()),
-            account: "sandbox-1".into(),
-            renderer: 1,
-            key_ttl: Duration::from_secs(86_400),
-            key_margin: Duration::from_secs(3_600),
-            replays_declines: false,
-            replays_5xx: false,
-            compares_body: true,
-            lookup: true,
-            not_found_horizon: Duration::from_secs(60),
-            voids_by_key: false,
-            async_final_within: None,
-            connect_timeout: Duration::from_secs(5),
-            total_timeout,
-            max_in_flight: question.max_in_flight,
-        },
+        profile: Profile { total_timeout, max_in_flight: question.max_in_flight, ..sandbox_profile() },
     }
 }

@@ -161,10 +161,9 @@ impl Case<'_> {
             });
             self.must(key.as_ref() == Some(&line.key), Is::M5, || format!("{key:?} belongs to {line:?}"));
             let life = TimeDelta::from_std(self.dials.truth.key_ttl).unwrap_or(TimeDelta::MAX);
-            let first = claimed.and_then(|it| self.attempts.iter().find(|other| other.epoch == it.epoch));
             // Nothing is sent under a key that the gateway may have forgotten since its first send.
             let first_line = lines.iter().filter(|other| other.key == line.key).map(|other| other.at).min();
-            let in_time = first.is_some() && first_line.is_none_or(|first| line.at - first < life);
+            let in_time = first_line.is_none_or(|first| line.at - first < life);
             self.must(in_time, Is::M5, || format!("past the key's life: {line:?}, first {first_line:?}"));
             let cut_off = TimeDelta::from_std(self.dials.profile.key_ttl - self.dials.profile.key_margin);
             // A claim that sent nothing may have given the key's age back.

@@ -4,7 +4,7 @@ use super::checks::payee_of;
 use super::dials::{Chance, Dials, Faults};
 use super::trace::{Met, Trace};
 use crate::domain::guard::CancelGuard;
-use crate::domain::ids::{ActorId, Epoch, Fence, PaymentId};
+use crate::domain::ids::{ActorId, PaymentId};
 use crate::domain::intent::intent;
 use crate::domain::invariants::Invariant;
 use crate::domain::money::{Currency, Minor, Money};
@@ -137,6 +137,5 @@ impl Clients {
 
 /// A payment as intake makes it, of 12.34 EUR.
 pub(super) fn fresh(id: PaymentId, due_at: DateTime<Utc>, now: DateTime<Utc>) -> Payment {
-    let like = crate::worker::lab::payment(0, due_at, now);
-    Payment { id, due_at, next_attempt_at: due_at, epoch: Epoch(0), fence: Fence(0), ..like }
+    Payment { id, ..crate::worker::lab::payment(0, due_at, now) }
 }

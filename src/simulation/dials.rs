@@ -5,15 +5,15 @@
 //! seconds, ladders of a minute, keys that live for minutes. What belongs together keeps its order: a
 //! call is shorter than its lease, and what may delay a request is shorter than the key's margin.
 
+use crate::domain::declines::DeclineCaps;
 use crate::domain::facts::Facts;
-use crate::domain::ids::GatewayName;
 use crate::domain::retry::Ladders;
 use crate::gateway::Profile;
 use crate::platform::config;
 use crate::platform::dice::Dice;
 #[cfg(feature = "faults")]
 use crate::platform::faults::Sabotage;
-use crate::worker::lab::SeededDice;
+use crate::worker::lab::{SeededDice, sandbox_profile};
 use std::time::Duration;
 
 const fn secs(n: u64) -> Duration {
@@ -78,6 +78,8 @@ pub struct Faults {
     pub clock_steps: u64,
     pub silences: u64,
     pub erasures: u64,
+    /// Of the statements that renew leases.
+    pub unrenewed: u64,
 }
 
 impl Faults {
@@ -111,6 +113,7 @@ impl Faults {
             clock_steps: drawn(2, 20),
             silences: drawn(1, 8),
             erasures: drawn(1, 6),
+            unrenewed: 0,
         }
     }
 }
@@ -149,6 +152,8 @@ pub struct Truth {
     pub key_ttl: Duration,
 }
 
+/// The longest call at a gateway that may be slower than a lease.
+pub(super) const SLOW_CALL: Duration = secs(30);
 /// The longest that a paused process stands still.
 pub(super) const LONGEST_PAUSE: Duration = secs(24);
 /// The longest that a request travels.
@@ -160,7 +165,10 @@ impl Dials {
     pub fn of(seed: u64, payments: usize) -> Self {
         // Far from the streams that the world's parts draw from.
         let chance = Chance::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x5bd1_e995);
-        let faults = Faults::drawn(&chance);
+        // A gateway slower than a lease, in every other such world for those who cannot renew for long.
+        let is_slow = seed % 3 == 1;
+        let unrenewed = if seed % 6 == 1 { 850 } else { 0 };
+        let faults = Faults { unrenewed, ..Faults::drawn(&chance) };
         let replays_declines = chance.hits(500);
         // Above an hour, declines may close open sends (rule R4); below, keys are forgotten in time.
         let key_ttl = if chance.hits(400) { secs(5_400) } else { secs(90) };
@@ -186,7 +194,13 @@ impl Dials {
             // A deadline on a request that was lost is a question until the key's life is over.
             deadlines: if key_ttl > secs(3_600) && seed % 2 == 1 { 0 } else { 200 },
             declines: if chance.hits(600) { 20 + chance.below(300) } else { 0 },
-            profile: profile(replays_declines, key_ttl, lookup, &faults, &chance),
+            profile: Profile {
+                // Each payment has a payee of its own here, so this cuts its ladder short.
+                renews_lease: is_slow,
+                total_timeout: if is_slow { SLOW_CALL } else { secs(7) },
+                caps: DeclineCaps { per_day: if seed % 4 == 3 { 3 } else { 0 }, per_30_days: 0 },
+                ..profile(replays_declines, key_ttl, lookup, &faults, &chance)
+            },
             truth: Truth { replays_declines, key_ttl },
             ladders: ladders(),
             settings,
@@ -226,6 +240,12 @@ impl Dials {
                 (faults.worker_crashes, faults.answer_lost) = (40, 150);
                 self.deadlines = 800;
             }
+            // Met where a claim is lost unseen and the next one's call is long.
+            Sabotage::RenewalWithoutFence => {
+                (faults.gateway_slow, faults.request_lost, faults.unrenewed) = (500, 300, 850);
+                self.profile.renews_lease = true;
+                self.profile.total_timeout = SLOW_CALL;
+            }
             _ => {}
         }
         self
@@ -257,21 +277,18 @@ fn profile(
     chance: &Chance,
 ) -> Profile {
     Profile {
-        name: GatewayName("sandbox".into()),
-        account: "sandbox-1".into(),
-        renderer: 1,
         key_ttl,
         key_margin: secs(55),
         replays_declines,
-        replays_5xx: false,
-        compares_body: true,
         lookup,
         not_found_horizon: secs(20),
-        voids_by_key: false,
         async_final_within: (faults.pending > 0 && chance.hits(700)).then_some(secs(60)),
+        caps: DeclineCaps::default(),
         connect_timeout: secs(2),
         total_timeout: secs(7),
+        renews_lease: false,
         max_in_flight: chance.pick(&[2, 8, 32]),
+        ..sandbox_profile()
     }
 }
 

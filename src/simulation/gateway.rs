@@ -65,8 +65,9 @@ struct Key {
     fact: Option<Fact>,
 }
 
+/// What the bank has written down; nothing, to begin with.
 #[derive(Debug, Default)]
-struct Books {
+pub(super) struct Books {
     ledger: Vec<LedgerLine>,
     keys: BTreeMap<String, Key>,
     /// By key, with the instant from which it is shown.
@@ -83,12 +84,14 @@ pub(super) struct Bank {
     pub(super) declines: u64,
     pub(super) lookup_lag: Duration,
     pub(super) work: (Duration, Duration),
+    /// The longest that it takes.
+    pub(super) slowest: Duration,
     pub(super) time: VirtualTime,
     pub(super) chance: Arc<Chance>,
     pub(super) faults: Arc<Mutex<Faults>>,
     pub(super) trace: Trace,
     pub(super) memory: Arc<Memory>,
-    books: Mutex<Books>,
+    pub(super) books: Mutex<Books>,
 }
 
 /// What the network and the gateway will do to one request.
@@ -128,22 +131,6 @@ const CLASSES: [DeclineClass; 7] = [
 ];
 
 impl Bank {
-    pub(super) fn new(parts: BankParts) -> Self {
-        let BankParts { truth, declines, lookup_lag, work, time, chance, faults, trace, memory } = parts;
-        Self {
-            truth,
-            declines,
-            lookup_lag,
-            work,
-            time,
-            chance,
-            faults,
-            trace,
-            memory,
-            books: Mutex::default(),
-        }
-    }
-
     pub(super) fn fate(&self, within: Option<Duration>) -> Fate {
         let faults = self.faults.lock().unwrap().clone();
         let chance = &self.chance;
@@ -171,7 +158,7 @@ impl Bank {
         };
         let slow = chance.hits(faults.gateway_slow);
         let work = if slow {
-            chance.between(self.work.1, Duration::from_secs(12))
+            chance.between(self.work.1, self.slowest)
         } else {
             chance.between(self.work.0, self.work.1)
         };
@@ -345,19 +332,6 @@ impl Bank {
         books.decide(self.time.wall(), &self.trace);
         books.ledger.clone()
     }
-}
-
-/// What a [`Bank`] is made of.
-pub(super) struct BankParts {
-    pub(super) truth: Truth,
-    pub(super) declines: u64,
-    pub(super) lookup_lag: Duration,
-    pub(super) work: (Duration, Duration),
-    pub(super) time: VirtualTime,
-    pub(super) chance: Arc<Chance>,
-    pub(super) faults: Arc<Mutex<Faults>>,
-    pub(super) trace: Trace,
-    pub(super) memory: Arc<Memory>,
 }
 
 impl Books {

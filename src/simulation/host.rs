@@ -22,11 +22,10 @@ use crate::domain::state::Status;
 use crate::domain::verdict::{NotSent, Verdict};
 use crate::keeper::Upkeep;
 use crate::platform::clock::Clock;
-use crate::relay::Shards;
 use crate::schedule::{
-    Answered, Backlog, BadNoticeKept, ClaimAnswer, ClaimTerms, Claimed, Deferred, Memory, Reaped,
-    RefusedBecause, Schedule, ScheduleError, SettleFailed, Settled, SettledAs, ShardLease, Staged,
-    StagedNotice, Standing,
+    Answered, Backlog, BadNoticeKept, ClaimAnswer, ClaimTerms, Claimed, Deferred, Memory, OpenClaim, Reaped,
+    RefusedBecause, Renewed, Schedule, ScheduleError, SettleFailed, Settled, SettledAs, ShardLease, Shards,
+    Staged, StagedNotice, Standing,
 };
 use crate::worker::Store;
 use crate::worker::lab::VirtualTime;
@@ -79,6 +78,12 @@ impl Host {
         }
         self.pass().await;
     }
+
+    /// One way over the network. Never no time at all, so that every await is a place where a process
+    /// can die.
+    pub(super) async fn travel(&self, chance: &Chance, longest: Duration) {
+        self.take(chance.between(Duration::from_micros(50), longest)).await;
+    }
 }
 
 /// The clocks of a machine, as its process reads them.
@@ -120,9 +125,8 @@ impl std::fmt::Debug for Line {
 }
 
 impl Line {
-    /// One way. Never no time at all, so that every await is a place where a process can die.
     async fn travel(&self) {
-        self.host.take(self.chance.between(Duration::from_micros(50), self.latency)).await;
+        self.host.travel(&self.chance, self.latency).await;
     }
 
     async fn call<T>(&self, work: impl Future<Output = T>) -> T {
@@ -272,6 +276,28 @@ impl Schedule for Line {
         self.call(self.memory.recover(terms, claimed)).await
     }
 
+    async fn renew(&self, claims: &[OpenClaim], length: Duration) -> Result<Vec<Renewed>, ScheduleError> {
+        // Looked at by the names of the claims alone, before anything else can happen.
+        let answers = self.call(async {
+            let answers = self.memory.renew(claims, length).await?;
+            for (claim, answer) in claims.iter().zip(&answers) {
+                let id = Some(claim.payment);
+                let holds =
+                    self.memory.holding(claim.payment).is_some_and(|it| it.claim_id == claim.claim_id);
+                match answer {
+                    Renewed::Held if !holds => {
+                        let what = format!("a lease was renewed for {claim:?}, which does not hold the row");
+                        self.trace.broke(Invariant::H4, id, what);
+                    }
+                    Renewed::Held => self.trace.met(Met::Renewed, id, claim.fence.0 as u64),
+                    Renewed::Lost => self.trace.met(Met::RenewedTooLate, id, claim.fence.0 as u64),
+                }
+            }
+            Ok(answers)
+        });
+        answers.await
+    }
+
     async fn settle(&self, batch: Vec<(Answered, Decision)>) -> Result<Vec<Settled>, SettleFailed> {
         let told: Vec<_> = batch
             .iter()
@@ -357,6 +383,14 @@ impl Upkeep for Line {
     }
 
     async fn drop_drained_notices(&self, _back: u32) -> Result<u32, ScheduleError> {
+        Ok(0)
+    }
+
+    async fn forget_declines(&self, _limit: u32) -> Result<u64, ScheduleError> {
+        Ok(0)
+    }
+
+    async fn forget_callbacks(&self, _limit: u32) -> Result<u64, ScheduleError> {
         Ok(0)
     }
 

@@ -208,7 +208,7 @@ pub(super) struct Producer {
 
 impl Producer {
     async fn travel(&self) {
-        self.host.take(self.chance.between(Duration::from_micros(50), self.latency)).await;
+        self.host.travel(&self.chance, self.latency).await;
     }
 
     /// The order in which a batch's records arrive, some of them twice.

@@ -9,7 +9,7 @@ use super::agenda::{self, act};
 use super::checks::{Violation, check, check_end};
 use super::clients::Clients;
 use super::dials::{Chance, Dials, Faults, LONGEST_TRAVEL};
-use super::gateway::{Bank, BankParts, LedgerLine};
+use super::gateway::{Bank, LedgerLine};
 use super::kafka::Kafka;
 use super::nodes::{Kind, Node, Opening, World};
 use super::trace::{Met, Texts, Told, Trace};
@@ -121,17 +121,19 @@ fn world(time: &VirtualTime, trace: &Trace, dials: &Arc<Dials>) -> (Arc<World>, 
     let chance = Arc::new(Chance::new(dials.seed));
     let faults = Arc::new(Mutex::new(dials.faults.clone()));
     memory.inject(database_faults(&chance, &faults, trace));
-    let bank = Arc::new(Bank::new(BankParts {
+    let bank = Arc::new(Bank {
         truth: dials.truth,
         declines: dials.declines,
         lookup_lag: dials.lookup_lag,
         work: (Duration::from_millis(1), Duration::from_millis(400)),
+        slowest: dials.profile.total_timeout + Duration::from_secs(5),
         time: time.clone(),
         chance: Arc::clone(&chance),
         faults: Arc::clone(&faults),
         trace: trace.clone(),
         memory: Arc::clone(&memory),
-    }));
+        books: Mutex::default(),
+    });
     let kafka = Kafka::new(dials.partitions, time.clone(), trace.clone(), Arc::clone(&memory));
     let account = opening(dials, &bank, &chance);
     let world = World {
@@ -179,6 +181,10 @@ fn database_faults(
             trace.met(Met::FailedBefore, None, verb as u64);
             return Fault::ErrorBefore;
         }
+        if verb == Verb::Renew && chance.hits(faults.unrenewed) {
+            trace.met(Met::FailedBefore, None, verb as u64);
+            return Fault::ErrorBefore;
+        }
         // A read has no COMMIT whose answer could be lost.
         let writes = !matches!(verb, Verb::Stage | Verb::Defer);
         if writes && chance.hits(faults.db_lost) {
@@ -186,7 +192,13 @@ fn database_faults(
                 Verb::Claim | Verb::ClaimLate => trace.met(Met::LostClaim, None, verb as u64),
                 Verb::Settle => trace.met(Met::LostSettle, None, 0),
                 Verb::Mark => trace.met(Met::LostMark, None, 0),
-                Verb::Create | Verb::Stage | Verb::Recover | Verb::Defer | Verb::Reap | Verb::Shards => {}
+                Verb::Create
+                | Verb::Stage
+                | Verb::Recover
+                | Verb::Renew
+                | Verb::Defer
+                | Verb::Reap
+                | Verb::Shards => {}
             }
             return Fault::PerformedThenLost;
         }

@@ -42,6 +42,8 @@ situations! {
     Settled = "outcomes written";
     FencedSettle = "outcomes fenced off";
     Deferred = "notices left to the late scan";
+    Renewed = "leases renewed while a call was in flight";
+    RenewedTooLate = "renewals of claims that had been taken away";
     EpochGrew = "gateway keys replaced after a proven refusal";
     LeaseExpired = "leases expired";
     DeadlineFailed = "deadlines missed before any charge";

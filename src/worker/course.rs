@@ -62,7 +62,12 @@ pub(super) fn course(gateway: &dyn Gateway, facts: &Facts, claimed: &Claimed, no
 
 /// The claim as judgement sees it.
 pub(super) fn view(claimed: &Claimed) -> View<'_> {
-    View { payment: claimed.payment(), was: claimed.was(), key_age: claimed.key_age() }
+    View {
+        payment: claimed.payment(),
+        was: claimed.was(),
+        key_age: claimed.key_age(),
+        declines: claimed.declines(),
+    }
 }
 
 /// Of a seeded bug alone: longer than any key lives.
@@ -83,5 +88,6 @@ pub fn facts(profile: &Profile) -> Facts {
         },
         lookup: if profile.lookup { LookupSupport::ByKey } else { LookupSupport::None },
         async_final_within: profile.async_final_within,
+        caps: profile.caps,
     }
 }

@@ -91,8 +91,7 @@ impl Rig {
                 Box::pin(async { Err("no broker in this test".to_owned()) })
             }),
         };
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(async {
+        self.world.time.block_on(async {
             let (worker, told, progress) = Worker::new(parts);
             let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
             let work = worker.run(async move { drop(stopped.await) });
@@ -102,8 +101,7 @@ impl Rig {
                 let _sent = stop.send(());
                 condition
             };
-            let both = async { futures_util::join!(work, script) };
-            let (ended, condition) = self.world.time.drive(both).await;
+            let (ended, condition) = futures_util::join!(work, script);
             (ended, condition, progress)
         })
     }

@@ -5,12 +5,13 @@ use super::bus::{Bus, Join};
 use super::clock_guard::Clocks;
 use super::hold::Hold;
 use super::progress::Progress;
+use super::renewal::Renewals;
 use super::run::{Condition, Lane, Worker};
 use super::step::Step;
 use super::store::Store;
-use super::stuck::Stuck;
+use super::stuck::{self, Stuck};
 use crate::domain::ids::WorkerName;
-use crate::domain::lease::Lease;
+use crate::domain::lease::{Lease, renewal_interval};
 use crate::domain::retry::Ladders;
 use crate::gateway::Gateway;
 use crate::platform::clock::SharedClock;
@@ -18,6 +19,7 @@ use crate::platform::config;
 use crate::platform::dice::SharedDice;
 use crate::schedule::Schedule;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
@@ -56,13 +58,20 @@ impl<S: Schedule> Worker<S> {
         let clocks = Arc::new(Clocks::new(settings.clock_tolerance));
         let progress = Arc::new(Progress::default());
         let ladders = Arc::new(ladders);
+        // A claim may look up and then charge.
+        let slow = gateways.iter().map(|it| it.profile()).filter(|profile| profile.renews_lease);
+        let patience = slow.map(|profile| profile.total_timeout * 2).fold(stuck::PATIENCE, Duration::max);
         let lanes = gateways.into_iter().map(|gateway| {
             let profile = gateway.profile().clone();
             let lease = Lease {
                 length: settings.lease,
                 margin: settings.margin,
-                gateway_total: profile.total_timeout,
+                gateway_total: match profile.renews_lease {
+                    true => renewal_interval(settings.lease),
+                    false => profile.total_timeout,
+                },
             };
+            let renewals = profile.renews_lease.then(|| Renewals::new(lease.length, profile.total_timeout));
             let step = Step {
                 schedule: Arc::clone(&schedule),
                 gateway,
@@ -72,6 +81,7 @@ impl<S: Schedule> Worker<S> {
                 dice: Arc::clone(&dice),
                 worker: name.clone(),
                 lease,
+                renewals: renewals.map(Arc::new),
                 brake: Arc::clone(&brake),
                 clocks: Arc::clone(&clocks),
                 progress: Arc::clone(&progress),
@@ -98,7 +108,7 @@ impl<S: Schedule> Worker<S> {
             bus: Bus::Away { try_at: Some(now) },
             tasks: JoinSet::new(),
             steps: 0,
-            stuck: Stuck::new(now),
+            stuck: Stuck::new(now, patience),
             condition,
             beat_at: now,
             tick_at: now,

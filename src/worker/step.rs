@@ -32,6 +32,7 @@ use super::course::{Course, course, view};
 use super::patience::Patience;
 use super::place::Record;
 use super::progress::Progress;
+use super::renewal::{Renewals, Watched};
 use super::seat::{Permit, Seat};
 use super::tally::Tally;
 use crate::domain::decision::Decision;
@@ -71,6 +72,8 @@ pub struct Step<S> {
     pub worker: WorkerName,
     /// How long a claim holds.
     pub lease: Lease,
+    /// Keeps leases from running out, at a gateway that may be slower than one.
+    pub renewals: Option<Arc<Renewals>>,
     /// Thrown to start no more charges.
     pub brake: Arc<Brake>,
     /// Fed with each claim's instant (rule R9).
@@ -141,6 +144,7 @@ impl<S: Schedule> Step<S> {
         let mut calls = calls.collect::<FuturesUnordered<_>>().ready_chunks(unanswered.max(1));
         // One settle at a time: what is answered meanwhile makes the next group.
         let mut settling = FuturesUnordered::new();
+        let mut renewing = std::pin::pin!(self.renew_leases());
         let mut answered = Vec::new();
         let mut gather_until = self.clock.mono();
         loop {
@@ -159,6 +163,7 @@ impl<S: Schedule> Step<S> {
                     unanswered -= group.len();
                     answered.extend(group);
                 }
+                never = &mut renewing, if unanswered > 0 => match never {},
                 () = self.clock.sleep(moment), if settling.is_empty() && !answered.is_empty() => {}
                 else => return,
             }
@@ -170,13 +175,16 @@ impl<S: Schedule> Step<S> {
         if let Some(why) = self.brake.thrown() {
             return self.give_back(claimed, why);
         }
+        let watched = self.renewals.as_ref().map(|renewals| renewals.watch(&claimed));
         match course(self.gateway.as_ref(), &self.facts, &claimed, self.now(&claimed)) {
-            Course::Send(request) => self.send(claimed, request).await,
-            Course::AskThenSend(request) => match self.ask(&claimed, Plan::LookUpThenCharge).await {
-                AfterLookup::Charge => self.send(claimed, request).await,
-                AfterLookup::Settle(verdict) => self.looked_up(claimed, verdict),
-            },
-            Course::Ask => match self.ask(&claimed, Plan::LookUpOnly).await {
+            Course::Send(request) => self.send(claimed, request, watched).await,
+            Course::AskThenSend(request) => {
+                match self.ask(&claimed, Plan::LookUpThenCharge, watched.as_ref()).await {
+                    AfterLookup::Charge => self.send(claimed, request, watched).await,
+                    AfterLookup::Settle(verdict) => self.looked_up(claimed, verdict),
+                }
+            }
+            Course::Ask => match self.ask(&claimed, Plan::LookUpOnly, watched.as_ref()).await {
                 AfterLookup::Charge => self.give_back(claimed, NotSent::OnlyAsked),
                 AfterLookup::Settle(verdict) => self.looked_up(claimed, verdict),
             },
@@ -187,8 +195,12 @@ impl<S: Schedule> Step<S> {
 
     /// The only call that can move money: it takes the claim away. Sent if time is left, and checked
     /// again by the gateway right before the first byte.
-    async fn send(&self, claimed: Claimed, request: FrozenRequest) -> Outcome {
-        let gate = outcome::gate(&view(&claimed), claimed.asked_at(), &self.lease, &self.facts);
+    async fn send(&self, claimed: Claimed, request: FrozenRequest, watched: Option<Watched>) -> Outcome {
+        let mut gate = outcome::gate(&view(&claimed), claimed.asked_at(), &self.lease, &self.facts);
+        if let Some(watched) = &watched {
+            watched.calls(self.clock.mono());
+            gate.send_before = watched.send_before(&self.lease);
+        }
         match gate.check(self.clock.wall(), self.clock.mono()).err().or_else(|| self.brake.thrown()) {
             Some(why) => self.give_back(claimed, why),
             None => self.decided(self.gateway.charge(claimed, request, gate).await),
@@ -196,7 +208,10 @@ impl<S: Schedule> Step<S> {
     }
 
     /// What became of the key; moves no money.
-    async fn ask(&self, claimed: &Claimed, plan: Plan) -> AfterLookup {
+    async fn ask(&self, claimed: &Claimed, plan: Plan, watched: Option<&Watched>) -> AfterLookup {
+        if let Some(watched) = watched {
+            watched.calls(self.clock.mono());
+        }
         let found = self.gateway.lookup(claimed.payment()).await;
         outcome::after_lookup(plan, found)
     }
@@ -206,7 +221,7 @@ impl<S: Schedule> Step<S> {
     async fn settle(&self, terms: &ClaimTerms, group: Vec<(Seat, Outcome)>) {
         let (seats, mut batch): (Vec<_>, Vec<_>) = group.into_iter().unzip();
         let tallies: Vec<_> = batch.iter().map(Tally::of).collect();
-        let mut patience = Patience::until(terms.asked_at, self.lease.length);
+        let mut patience = Patience::until(self.leased_since(terms.asked_at), self.lease.length);
         let proofs = loop {
             match self.schedule.settle(batch).await {
                 Ok(proofs) => break proofs,

@@ -15,12 +15,14 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) struct Stuck {
     finished: u64,
     since: Mono,
+    patience: Duration,
     is_stuck: bool,
 }
 
 impl Stuck {
-    pub(super) fn new(now: Mono) -> Self {
-        Self { finished: 0, since: now, is_stuck: false }
+    /// `patience` is [`PATIENCE`], or more where a gateway may be slower than a lease.
+    pub(super) fn new(now: Mono, patience: Duration) -> Self {
+        Self { finished: 0, since: now, patience, is_stuck: false }
     }
 
     /// Whether the worker is to be called unhealthy.
@@ -37,7 +39,7 @@ impl Stuck {
             (self.finished, self.since) = (finished, now);
             return false;
         }
-        let becomes = !self.is_stuck && now.0.saturating_sub(self.since.0) >= PATIENCE;
+        let becomes = !self.is_stuck && now.0.saturating_sub(self.since.0) >= self.patience;
         self.is_stuck |= becomes;
         becomes
     }
@@ -62,7 +64,7 @@ mod tests {
 
     #[test]
     fn it_is_stuck_once_after_thirty_seconds_of_work_without_an_end() {
-        let mut stuck = Stuck::new(at(0));
+        let mut stuck = Stuck::new(at(0), PATIENCE);
         assert!(!stuck.observe(at(29), 0, Work::Waits));
         assert!(stuck.observe(at(30), 0, Work::Waits));
         assert!(!stuck.observe(at(31), 0, Work::Waits));
@@ -71,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_finished_record_or_an_idle_moment_starts_the_count_again() {
-        let mut stuck = Stuck::new(at(0));
+        let mut stuck = Stuck::new(at(0), PATIENCE);
         assert!(!stuck.observe(at(20), 1, Work::Waits));
         assert!(!stuck.observe(at(40), 1, Work::None));
         assert!(!stuck.observe(at(69), 1, Work::Waits));
@@ -80,7 +82,7 @@ mod tests {
 
     #[test]
     fn only_something_finished_makes_it_healthy_again() {
-        let mut stuck = Stuck::new(at(0));
+        let mut stuck = Stuck::new(at(0), PATIENCE);
         stuck.observe(at(30), 0, Work::Waits);
         stuck.observe(at(40), 0, Work::None);
         assert!(stuck.is_stuck());

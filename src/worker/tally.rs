@@ -27,6 +27,7 @@ pub(super) struct Tally {
     contradiction: Option<(Invariant, &'static str)>,
     next: Option<(Ladder, i32)>,
     parked: Option<Reason>,
+    is_capped: bool,
 }
 
 /// What the next try waits on.
@@ -63,6 +64,7 @@ impl Tally {
             contradiction: contradiction(payment, verdict),
             next: decision.next_attempt_at.map(|_| rung(payment, verdict, decision)),
             parked: decision.reason.filter(|_| decision.to == Status::Parked),
+            is_capped: decision.reason == Some(Reason::DeclinedTooOften),
         }
     }
 
@@ -83,6 +85,9 @@ impl Tally {
                 if let Some((ladder, step)) = self.next {
                     let step = step.min(LAST_RUNG).to_string();
                     metrics::RETRY_SCHEDULED.add(1, [ladder.as_str(), &step]);
+                }
+                if self.is_capped {
+                    metrics::DECLINES_CAPPED.add(1, [gateway]);
                 }
                 if let Some(reason) = self.parked {
                     metrics::PARKED.add(1, [reason.as_str()]);

@@ -37,7 +37,7 @@ const SEEDED: [Sabotage; 4] =
     [Sabotage::AgeTakenBack, Sabotage::NoFence, Sabotage::SpentNotice, Sabotage::LeaseToPending];
 
 /// What must have happened, or the run shows nothing.
-const SITUATIONS: [&str; 33] = [
+const SITUATIONS: [&str; 37] = [
     "created",
     "replayed",
     "key reused",
@@ -71,6 +71,10 @@ const SITUATIONS: [&str; 33] = [
     "shard changed hands",
     "renewal refused",
     "killed: create",
+    "declined too often",
+    "renewed",
+    "not renewed",
+    "declines older than a day",
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -32,10 +32,7 @@ async fn a_payment_posted_for_three_seconds_from_now_is_charged_once_and_not_bef
 #[tokio::test]
 async fn a_charge_of_another_amount_is_parked_and_counted_as_a_broken_promise() {
     let site = running().await;
-    let metrics = || async {
-        let answer = site.http.get(format!("{}/metrics", site.url("worker-1"))).send().await;
-        answer.expect("the worker serves").text().await.expect("a body")
-    };
+    let metrics = || async { site.text("worker-1", "/metrics").await.expect("the worker serves") };
     let counts = |text: &str, count: u32| {
         let series = format!("punctual_invariant_violations_total{{invariant=\"M4\"}} {count}");
         text.lines().any(|line| line == series)

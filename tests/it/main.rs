@@ -8,8 +8,10 @@
 mod support;
 
 mod broker;
+mod callbacks;
 #[cfg(feature = "faults")]
 mod conformance;
+mod declines;
 mod dev;
 mod flow;
 #[cfg(feature = "faults")]

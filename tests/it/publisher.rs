@@ -398,9 +398,7 @@ async fn what_happens_to_payments_can_be_read_in_order_and_without_gaps() {
     assert_eq!(stories.len(), 3);
     let ready = site.http.get(format!("{}/readyz", site.url("publisher-1"))).send().await.expect("an answer");
     assert_eq!(ready.status(), 200);
-    let metrics =
-        site.http.get(format!("{}/metrics", site.url("publisher-1"))).send().await.expect("an answer");
-    let metrics = metrics.text().await.expect("a body");
+    let metrics = site.text("publisher-1", "/metrics").await.expect("an answer");
     assert!(metrics.contains("punctual_events_published_total{event=\"payment.completed\"} 1"), "{metrics}");
     assert_eq!(site.role("publisher-1").drain(SOON).await, 0);
 }

@@ -3,6 +3,7 @@
 mod backlog;
 mod claims;
 mod create;
+mod declines;
 mod guards;
 mod history;
 mod lost;

@@ -14,6 +14,7 @@ mod races;
 mod records;
 mod relays;
 mod rewind;
+mod slow;
 mod start;
 mod storm;
 mod workers;

@@ -13,6 +13,7 @@
 use super::world::{Broken, Heard, Reply, Step, World};
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestError, TestRng, TestRunner};
+use punctual::domain::declines::DeclineCaps;
 use punctual::domain::facts::{Declines, Facts, LookupSupport};
 use punctual::domain::state::Status;
 use punctual::domain::verdict::DeclineClass;
@@ -68,6 +69,7 @@ prop_compose! {
             declines: if replays { Declines::Replayed } else { Declines::Forgotten },
             lookup: if lookup { LookupSupport::ByKey } else { LookupSupport::None },
             async_final_within: None,
+            caps: DeclineCaps::default(),
         }
     }
 }

@@ -29,7 +29,7 @@ mod worlds {
     const WORLDS: u64 = 60;
 
     /// What the simulation finds, and the promises of which one must break.
-    const CAUGHT: [(Sabotage, &[Invariant]); 14] = [
+    const CAUGHT: [(Sabotage, &[Invariant]); 15] = [
         (Sabotage::NoFence, &[H4, M8]),
         (Sabotage::OffsetAtPoll, &[K1]),
         (Sabotage::CancelFromUnknown, &[M7, M8]),
@@ -42,6 +42,7 @@ mod worlds {
         (Sabotage::ReaperWithoutCas, &[H5]),
         (Sabotage::KeyAgeAtClaimOnly, &[M5]),
         (Sabotage::NotFoundIsProof, &[M1, M5, M7, M8]),
+        (Sabotage::RenewalWithoutFence, &[H4]),
         (Sabotage::FalseReplay, &[M1, M8, H6]),
         (Sabotage::AgelessKey, &[M1, M5]),
     ];

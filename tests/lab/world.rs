@@ -4,6 +4,7 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use proptest::prelude::*;
 use punctual::domain::decision::{Decision, SendsAnswered};
+use punctual::domain::declines::DeclineCounts;
 use punctual::domain::effect::{self, Settling};
 use punctual::domain::facts::{Declines, Facts};
 use punctual::domain::guard::{self, Holding, Lineage, SettleGuard};
@@ -238,7 +239,7 @@ impl World {
         let lease_until = self.now + TimeDelta::from_std(LEASE.length).expect("short");
         self.holding = Some(Holding { claim_id, lease_until });
         let key_age = first.map(|first| (self.now - first).to_std().unwrap_or_default());
-        let view = View { payment: &self.row, was, key_age };
+        let view = View { payment: &self.row, was, key_age, declines: DeclineCounts::default() };
         let gate = gate(&view, self.mono(), &LEASE, &self.facts);
         self.workers.push(Worker {
             view: self.row.clone(),
@@ -261,7 +262,12 @@ impl World {
     fn act(&mut self, n: usize) {
         let Some(at) = self.pick(n, |state| matches!(state, Doing::Claimed)) else { return };
         let worker = &self.workers[at];
-        let view = View { payment: &worker.view, was: worker.was, key_age: worker.key_age };
+        let view = View {
+            payment: &worker.view,
+            was: worker.was,
+            key_age: worker.key_age,
+            declines: DeclineCounts::default(),
+        };
         let planned = plan(&view, &self.facts, self.now);
         let not_sent = |why| Verdict::NotSent { why, retry_after: None };
         let mut key = gateway_key(worker.view.id, worker.epoch);
@@ -411,7 +417,12 @@ impl World {
         if self.broken == Broken::OpenSendsForgotten {
             seen.unanswered = 1;
         }
-        let view = View { payment: &seen, was: worker.was, key_age: worker.key_age };
+        let view = View {
+            payment: &seen,
+            was: worker.was,
+            key_age: worker.key_age,
+            declines: DeclineCounts::default(),
+        };
         let mut decision = forced.unwrap_or_else(|| {
             decide(&view, answer, &self.facts, &Ladders::default(), self.now, PerMille(0))
         });

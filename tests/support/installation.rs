@@ -180,6 +180,9 @@ impl Installation {
             ("kafka.replication", "1"),
             ("kafka.min_insync_replicas", "1"),
             ("sandbox.ledger", &ledger),
+            // All payments of a kind share one destination.
+            ("gateway.declines_per_day", "0"),
+            ("gateway.declines_per_30_days", "0"),
         ];
         for (name, value) in own.iter().chain(settings) {
             environment.insert(variable(name), (*value).to_owned());
@@ -352,6 +355,11 @@ impl Installation {
         let apis = self.roles.iter().filter(|(name, _)| name.starts_with("api-"));
         let apis = apis.map(|(_, role)| role.url.clone()).collect();
         Client { http: self.http.clone(), api_key: self.api_key.clone(), apis }
+    }
+
+    /// What a process says at a path of its own, as `/metrics`; whatever the status.
+    pub async fn text(&self, role: &str, path: &str) -> reqwest::Result<String> {
+        self.http.get(format!("{}{path}", self.url(role))).send().await?.text().await
     }
 
     /// POSTs a payment to `api-1`.

@@ -5,6 +5,7 @@
 
 use super::load::{Problem, Problems};
 use super::{Config, Setting};
+use crate::domain::lease::renewal_interval;
 use std::time::Duration;
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -85,9 +86,14 @@ impl Found<'_> {
 fn lease(found: &mut Found<'_>) {
     let (worker, gateway) = (&found.config.worker, &found.config.gateway);
     found.refuse_unless(
-        gateway.total_timeout < worker.lease.saturating_sub(worker.margin),
+        gateway.renew_lease || gateway.total_timeout < worker.lease.saturating_sub(worker.margin),
         &["gateway.total_timeout", "worker.lease", "worker.margin"],
         "the gateway's time-out must be shorter than lease − margin, or a call outlives its claim",
+    );
+    found.refuse_unless(
+        !gateway.renew_lease || worker.margin + renewal_interval(worker.lease) < worker.lease,
+        &["worker.lease", "worker.margin", "gateway.renew_lease"],
+        "a send may start until lease − margin − a third of the lease, and here that is never",
     );
     found.refuse_unless(
         worker.margin > Duration::ZERO,
@@ -144,6 +150,11 @@ fn gateway(found: &mut Found<'_>) {
         gateway.url.is_empty() || gateway.url.starts_with("http://") || gateway.url.starts_with("https://"),
         &["gateway.url"],
         "must begin with http:// or https://",
+    );
+    found.refuse_unless(
+        gateway.callback_secret.is_empty() || gateway.callback_secret.len() >= 24,
+        &["gateway.callback_secret"],
+        "24 characters at least, or it can be guessed",
     );
     let local = ["http://127.", "http://[::1]", "http://localhost"];
     found.warn_unless(
@@ -349,6 +360,11 @@ fn sandbox(found: &mut Found<'_>) {
         "a burst is of a rate, and none is set",
     );
     found.refuse_unless(
+        sandbox.callback_url.is_empty() || !sandbox.callback_secret.is_empty(),
+        &["sandbox.callback_secret", "sandbox.callback_url"],
+        "a callback that nobody signed is refused by whoever gets it",
+    );
+    found.refuse_unless(
         (0..=1_000_000).contains(&sandbox.fee_fixed_minor) && sandbox.fee_basis_points <= 10_000,
         &["sandbox.fee_fixed_minor", "sandbox.fee_basis_points"],
         "the fixed part is 0 to 1000000 minor units and the other at most the whole amount",
@@ -368,12 +384,14 @@ mod tests {
     const DANGEROUS: &[(&[&str], &str)] = &[
         (&["gateway.total_timeout=25s"], "gateway.total_timeout = 25s, worker.lease = 30s"),
         (&["worker.lease=20s"], "gateway.total_timeout = 20s, worker.lease = 20s"),
+        (&["gateway.renew_lease=true", "worker.margin=20s"], "worker.lease = 30s, worker.margin = 20s"),
         (&["worker.margin=0s"], "worker.margin = 0s"),
         (&["worker.claim_batch=0"], "worker.claim_batch = 0"),
         (&["gateway.key_margin=1d"], "gateway.key_margin = 1d, gateway.key_ttl = 1d"),
         (&["gateway.replays_5xx=true", "gateway.lookup=false"], "gateway.replays_5xx = true"),
         (&["gateway.connect_timeout=21s"], "gateway.connect_timeout = 21s"),
         (&["gateway.name=Bank"], "gateway.name = Bank"),
+        (&["gateway.callback_secret=whsec_short"], "gateway.callback_secret = ***"),
         (&["gateway.url=ftp://bank"], "gateway.url = ftp://bank"),
         (&["ladder.reask="], "ladder.reask = "),
         (&["ladder.retry=1m,0s"], "ladder.retry = 1m,0s"),
@@ -404,6 +422,7 @@ mod tests {
         (&["worker.late_poll=0s"], "worker.late_poll = 0s"),
         (&["api.listen=8080"], "api.listen = 8080"),
         (&["sandbox.listen=127.0.0.1:8080"], "api.listen = 127.0.0.1:8080"),
+        (&["sandbox.callback_url=http://127.0.0.1:1/x"], "sandbox.callback_secret = "),
         (&["sandbox.burst=5"], "sandbox.burst = 5, sandbox.rate = 0"),
         (
             &["sandbox.fee_basis_points=10001"],
@@ -429,6 +448,7 @@ mod tests {
         let edges: &[&[&str]] = &[
             &[],
             &["gateway.total_timeout=24999ms"],
+            &["gateway.total_timeout=25s", "gateway.renew_lease=true"],
             &["relay.lead=15m"],
             &["api.horizon=368d"],
             &["api.due_grace=2d"],

@@ -3,37 +3,14 @@
 //! The counterpart of `create.sql` and of what is asked when it made nothing.
 
 use super::super::port::ScheduleError;
-use super::super::records::NewPayment;
+use super::super::records::{CreateAnswer, NewPayment};
 use super::{Memory, State, Verb};
-use crate::domain::ids::{ActorId, Epoch, Fence, PaymentId};
+use crate::domain::ids::{ActorId, PaymentId};
 use crate::domain::payment::Payment;
 use crate::domain::state::Status;
 use chrono::{DateTime, Utc};
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// What a create did, as `CreateAnswer` without what only the API shows.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Made {
-    /// A payment.
-    Created(Box<Payment>),
-    /// This key created it earlier with the same request; as it stands now.
-    Replayed(Box<Payment>),
-    /// This key created another one.
-    KeyReused {
-        /// The payment the key made.
-        payment: PaymentId,
-        /// Its state now.
-        status: Status,
-        /// JSON pointers that differ, in order.
-        differs: Vec<String>,
-    },
-    /// The external id is taken by a live payment of this actor.
-    ExternalIdTaken {
-        /// By this one.
-        payment: PaymentId,
-    },
-}
 
 #[derive(Debug)]
 struct Asked {
@@ -50,42 +27,42 @@ pub(super) struct Desk {
 }
 
 impl Memory {
-    /// As `Postgres::create`, but for the view.
+    /// As `Postgres::create`, without what only the API shows.
     ///
     /// # Errors
     /// The fault of the moment.
-    pub async fn request(&self, new: &NewPayment) -> Result<Made, ScheduleError> {
+    pub async fn request(&self, new: &NewPayment) -> Result<CreateAnswer<Payment>, ScheduleError> {
         self.transact(Verb::Create, |state, now| state.request(new, now)).await
     }
 }
 
 impl State {
-    fn request(&mut self, new: &NewPayment, now: DateTime<Utc>) -> Made {
+    fn request(&mut self, new: &NewPayment, now: DateTime<Utc>) -> CreateAnswer<Payment> {
         let key = (new.actor, new.idempotency_key.clone());
         if let Some(asked) = self.desk.keys.get(&key) {
             return self.made_earlier(asked, new);
         }
         let external = new.external_id.clone().map(|name| (new.actor, name));
         if let Some(payment) = external.as_ref().and_then(|name| self.holder(name)) {
-            return Made::ExternalIdTaken { payment };
+            return CreateAnswer::ExternalIdTaken { payment };
         }
         let (payment, payee) = (fresh(new, now), SecretString::from(new.payee.expose_secret()));
         let (request_hash, digests) = (new.request_hash, new.field_digests.clone());
         self.desk.keys.insert(key, Asked { payment: new.id, request_hash, digests });
         self.desk.external.extend(external.map(|name| (name, new.id)));
         self.insert(payment, payee, now);
-        Made::Created(Box::new(self.rows[&new.id].payment.clone()))
+        CreateAnswer::Created(Box::new(self.rows[&new.id].payment.clone()))
     }
 
-    fn made_earlier(&self, asked: &Asked, new: &NewPayment) -> Made {
+    fn made_earlier(&self, asked: &Asked, new: &NewPayment) -> CreateAnswer<Payment> {
         let made = &self.rows[&asked.payment].payment;
         if asked.request_hash == new.request_hash {
-            return Made::Replayed(Box::new(made.clone()));
+            return CreateAnswer::Replayed(Box::new(made.clone()));
         }
         let pointers: BTreeSet<_> = asked.digests.keys().chain(new.field_digests.keys()).collect();
         let differs = |pointer: &&String| asked.digests.get(*pointer) != new.field_digests.get(*pointer);
         let differs = pointers.into_iter().filter(differs).cloned().collect();
-        Made::KeyReused { payment: made.id, status: made.status, differs }
+        CreateAnswer::KeyReused { payment: made.id, status: made.status, differs }
     }
 
     /// Whose an external id is; a payment that will never be charged has given it back.
@@ -98,34 +75,9 @@ impl State {
 
 fn fresh(new: &NewPayment, now: DateTime<Utc>) -> Payment {
     Payment {
-        id: new.id,
-        actor: new.actor,
-        status: Status::Pending,
-        reason: None,
-        due_at: new.due_at,
         execute_before: new.execute_before,
-        next_attempt_at: new.due_at,
-        gateway: new.gateway.clone(),
-        amount: new.amount,
-        attempt: 0,
-        sends: 0,
-        held_back: 0,
-        held_back_since: None,
-        asks: 0,
-        epoch: Epoch(0),
-        epoch_first_sent_at: None,
-        unanswered: 0,
-        request_hash: None,
-        gateway_account: None,
-        renderer: None,
-        intent_ref: None,
-        gateway_ref: None,
-        fence: Fence(0),
-        cancel_wish_at: None,
         retry: new.retry,
         lane: new.lane,
-        created_at: now,
-        last_moved_at: now,
-        history_seq: 1,
+        ..Payment::created(new.id, new.actor, new.gateway.clone(), new.amount, new.due_at, now)
     }
 }

@@ -8,6 +8,7 @@ use super::super::port::ClaimTerms;
 use super::super::proof::{Answer, Answered, ClaimRow, Claimed, SettledAs};
 use super::super::words;
 use crate::domain::decision::Decision;
+use crate::domain::declines::DeclineCounts;
 use crate::domain::effect::{self, Evidence, Settling};
 use crate::domain::guard::{self, Holding, SettleGuard};
 use crate::domain::history::{Event, FIRST_PREV, HistoryRow, verify};
@@ -48,6 +49,9 @@ pub struct AttemptRow {
     /// Its answer came after the claim had ended.
     pub fenced: bool,
 }
+
+/// Account and payee; the database keeps a digest of both.
+pub(super) type Destination = (String, String);
 
 /// Whether a settle wants another claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +95,7 @@ impl Row {
     }
 
     /// The claim itself (rule R1), once its guard said yes.
-    pub(super) fn claim(&mut self, terms: &ClaimTerms, claim_id: ClaimId, now: DateTime<Utc>) -> Claimed {
+    pub(super) fn claim(&mut self, terms: &ClaimTerms, claim_id: ClaimId, now: DateTime<Utc>) {
         assert!(now >= self.payment.due_at || sabotaged(Sabotage::DueByWorkerClock), "claimed before due");
         assert!(!self.attempts.iter().any(|a| a.claim_id == claim_id), "a claim id was used twice");
         let key_age =
@@ -114,11 +118,20 @@ impl Row {
         });
         let detail = format!("{{\"claimId\":\"{}\"}}", claim_id.0);
         self.record(Some(was), Event::Moved(Cause::Claimed), &terms.worker.0, &detail, now);
-        self.claimed(terms.asked_at)
+    }
+
+    /// Where its next charge goes: account and payee.
+    pub(super) fn destination(&self) -> Destination {
+        (self.payment.gateway_account.clone().unwrap_or_default(), self.payee.expose_secret().to_owned())
+    }
+
+    /// When the claim that holds the row was made.
+    pub(super) fn claimed_at(&self) -> DateTime<Utc> {
+        self.held.as_ref().unwrap().claimed_at
     }
 
     /// Hands out the claim that holds the row.
-    pub(super) fn claimed(&self, asked_at: Mono) -> Claimed {
+    pub(super) fn claimed(&self, asked_at: Mono, declines: DeclineCounts) -> Claimed {
         let held = self.held.as_ref().unwrap();
         Claimed::new(ClaimRow {
             payment: self.payment.clone(),
@@ -128,7 +141,13 @@ impl Row {
             asked_at,
             claimed_at: held.claimed_at,
             key_age: held.key_age,
+            declines,
         })
+    }
+
+    /// Whether this claim's answer is on record.
+    pub(super) fn is_answered(&self, claim_id: ClaimId) -> bool {
+        self.attempts.iter().any(|attempt| attempt.claim_id == claim_id && attempt.answer.is_some())
     }
 
     /// Whether this claim holds the row.
@@ -203,6 +222,12 @@ impl Row {
         let asks =
             evidence == Evidence::Charged && status == Status::Unknown && self.payment.next_attempt_at >= now;
         (SettledAs::Fenced, if asks { Outcome::Again } else { Outcome::Rests })
+    }
+
+    /// The lease, granted anew; never shorter than it is.
+    pub(super) fn renew(&mut self, until: DateTime<Utc>) {
+        let holding = &mut self.held.as_mut().unwrap().holding;
+        holding.lease_until = holding.lease_until.max(until);
     }
 
     /// The reaper's move: UNKNOWN, never PENDING; its possible send stays open.

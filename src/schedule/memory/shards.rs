@@ -3,7 +3,7 @@
 //! A shard that no relay ever took in the run can be marked by anybody: the tests of single steps
 //! lease none.
 
-use super::super::port::{ScheduleError, ShardLease, Standing};
+use super::super::port::{ScheduleError, ShardLease, Shards, Standing};
 use super::{Memory, State, Verb};
 use chrono::{DateTime, Utc};
 use std::time::Duration;
@@ -29,14 +29,29 @@ impl State {
             None => true,
         }
     }
+
+    /// Changes those that are still held as these leases say; answers which.
+    fn change_held(&mut self, leases: &[ShardLease], change: impl Fn(&mut Held)) -> Vec<ShardLease> {
+        let ours: Vec<_> = leases.iter().filter(|lease| self.is_held_by(lease)).cloned().collect();
+        for lease in &ours {
+            if let Some(held) = self.shards.get_mut(&(lease.partitions, lease.residue)) {
+                change(held);
+            }
+        }
+        ours
+    }
+
+    fn free(&mut self, leases: &[ShardLease]) {
+        self.change_held(leases, |held| {
+            held.until = DateTime::<Utc>::MIN_UTC;
+            // Without one a renewal that was on its way cannot bring the lease back.
+            held.holder.clear();
+        });
+    }
 }
 
-impl Memory {
-    /// As `Postgres::enlist_relay`.
-    ///
-    /// # Errors
-    /// The fault of the moment.
-    pub async fn enlist_relay(
+impl Shards for Memory {
+    async fn enlist_relay(
         &self,
         holder: &str,
         partitions: i32,
@@ -45,7 +60,7 @@ impl Memory {
         self.transact(Verb::Shards, |state, now| {
             state.relays.retain(|_, living| living.until >= now);
             let name = (partitions, holder.to_owned());
-            let ours = state.relays.entry(name.clone()).or_insert(Living { since: now, until: now });
+            let ours = state.relays.entry(name).or_insert(Living { since: now, until: now });
             ours.until = now + length;
             let place = (ours.since, holder.to_owned());
             let others = state.relays.iter().filter(|((of, other), _)| *of == partitions && other != holder);
@@ -55,29 +70,7 @@ impl Memory {
         .await
     }
 
-    /// As `Postgres::retire_relay`.
-    ///
-    /// # Errors
-    /// The fault of the moment.
-    pub async fn retire_relay(
-        &self,
-        holder: &str,
-        partitions: i32,
-        held: &[ShardLease],
-    ) -> Result<(), ScheduleError> {
-        self.transact(Verb::Shards, |state, _| {
-            state.relays.remove(&(partitions, holder.to_owned()));
-            let ours: Vec<_> = held.iter().filter(|lease| state.is_held_by(lease)).cloned().collect();
-            state.free(&ours);
-        })
-        .await
-    }
-
-    /// As `Postgres::acquire_shards`.
-    ///
-    /// # Errors
-    /// The fault of the moment.
-    pub async fn acquire_shards(
+    async fn acquire_shards(
         &self,
         holder: &str,
         partitions: i32,
@@ -107,52 +100,29 @@ impl Memory {
         .await
     }
 
-    /// As `Postgres::renew_shards`.
-    ///
-    /// # Errors
-    /// The fault of the moment.
-    pub async fn renew_shards(
+    async fn renew_shards(
         &self,
         held: &[ShardLease],
         length: Duration,
     ) -> Result<Vec<ShardLease>, ScheduleError> {
-        self.transact(Verb::Shards, |state, now| {
-            let ours: Vec<_> = held.iter().filter(|lease| state.is_held_by(lease)).cloned().collect();
-            state.until(&ours, now + length);
-            ours
-        })
-        .await
+        self.transact(Verb::Shards, |state, now| state.change_held(held, |held| held.until = now + length))
+            .await
     }
 
-    /// As `Postgres::release_shards`.
-    ///
-    /// # Errors
-    /// The fault of the moment.
-    pub async fn release_shards(&self, held: &[ShardLease]) -> Result<(), ScheduleError> {
+    async fn release_shards(&self, held: &[ShardLease]) -> Result<(), ScheduleError> {
+        self.transact(Verb::Shards, |state, _| state.free(held)).await
+    }
+
+    async fn retire_relay(
+        &self,
+        holder: &str,
+        partitions: i32,
+        held: &[ShardLease],
+    ) -> Result<(), ScheduleError> {
         self.transact(Verb::Shards, |state, _| {
-            let ours: Vec<_> = held.iter().filter(|lease| state.is_held_by(lease)).cloned().collect();
-            state.free(&ours);
+            state.relays.remove(&(partitions, holder.to_owned()));
+            state.free(held);
         })
         .await
-    }
-}
-
-impl State {
-    /// Without a holder, so that a renewal that was on its way cannot bring the lease back.
-    fn free(&mut self, leases: &[ShardLease]) {
-        self.until(leases, DateTime::<Utc>::MIN_UTC);
-        for lease in leases {
-            if let Some(held) = self.shards.get_mut(&(lease.partitions, lease.residue)) {
-                held.holder.clear();
-            }
-        }
-    }
-
-    fn until(&mut self, leases: &[ShardLease], until: DateTime<Utc>) {
-        for lease in leases {
-            if let Some(held) = self.shards.get_mut(&(lease.partitions, lease.residue)) {
-                held.until = until;
-            }
-        }
     }
 }

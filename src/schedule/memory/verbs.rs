@@ -1,14 +1,15 @@
 //! The port's verbs over the rows in memory: each one transaction under the fault of the moment.
 
 use super::super::port::{
-    ClaimTerms, Reaped, Schedule, ScheduleError, SettleFailed, ShardLease, Staged, StagedNotice,
+    ClaimTerms, OpenClaim, Reaped, Renewed, Schedule, ScheduleError, SettleFailed, ShardLease, Staged,
+    StagedNotice,
 };
 use super::super::proof::{Answered, ClaimAnswer, Claimed, Deferred, Early, Refused, Settled};
 use super::super::stage::OLD;
 use super::rows::{Outcome, Row};
 use super::{Memory, State, Verb};
 use crate::domain::decision::Decision;
-use crate::domain::guard::{self, ClaimGuard, PAUSE};
+use crate::domain::guard::{self, ClaimGuard, PAUSE, SettleGuard};
 use crate::domain::ids::{ClaimId, PaymentId};
 use crate::domain::notice::Notice;
 use crate::domain::payment::Payment;
@@ -57,7 +58,10 @@ impl State {
             if sabotaged(Sabotage::DueByWorkerClock) { TimeDelta::days(1) } else { TimeDelta::zero() };
         let may =
             guard::claim(payment, &notice, &terms.gateway, now + ahead, self.lineage) == ClaimGuard::Win;
-        may.then(|| self.change(id, |row| row.claim(terms, claim_id, now)))
+        may.then(|| {
+            self.change(id, |row| row.claim(terms, claim_id, now));
+            self.claimed(id, terms.asked_at)
+        })
     }
 
     fn explain(&self, terms: &ClaimTerms, notice: &Notice, now: DateTime<Utc>) -> ClaimAnswer {
@@ -89,6 +93,9 @@ impl State {
 
     fn settle_one(&mut self, answered: &Answered, decision: &Decision, now: DateTime<Utc>) -> Settled {
         let id = answered.claimed().payment().id;
+        if !self.rows[&id].is_answered(answered.claimed().claim_id()) {
+            self.declines.count(answered, now);
+        }
         let (result, outcome) = self.change(id, |row| row.settle(answered, decision, now));
         match outcome {
             Outcome::Again => self.notify(id, now),
@@ -116,7 +123,26 @@ impl State {
         let late = self.index.claimable(&terms.gateway, now).filter(wanted).take(claim_ids.len());
         let late: Vec<PaymentId> = late.collect();
         let pairs = late.into_iter().zip(claim_ids);
-        pairs.map(|(id, claim_id)| self.change(id, |row| row.claim(terms, *claim_id, now))).collect()
+        let claims = pairs.map(|(id, claim_id)| {
+            self.change(id, |row| row.claim(terms, *claim_id, now));
+            self.claimed(id, terms.asked_at)
+        });
+        claims.collect()
+    }
+
+    fn renew(&mut self, claim: &OpenClaim, length: Duration, now: DateTime<Utc>) -> Renewed {
+        let Some(row) = self.rows.get(&claim.payment) else { return Renewed::Lost };
+        match guard::settle(&row.payment, row.holding(), claim.fence, claim.claim_id) {
+            SettleGuard::Current => {
+                self.change(claim.payment, |row| row.renew(now + length));
+                Renewed::Held
+            }
+            SettleGuard::Fenced if sabotaged(Sabotage::RenewalWithoutFence) && row.holding().is_some() => {
+                self.change(claim.payment, |row| row.renew(now + length));
+                Renewed::Held
+            }
+            SettleGuard::Fenced => Renewed::Lost,
+        }
     }
 
     /// Claims whose lease is over, oldest first.
@@ -255,9 +281,16 @@ impl Schedule for Memory {
         self.transact(Verb::Recover, |state, _| {
             let ours = claimed.iter().filter_map(|(id, claim_id)| {
                 let row: &Row = state.rows.get(id)?;
-                row.is_held_by(*claim_id).then(|| row.claimed(terms.asked_at))
+                row.is_held_by(*claim_id).then(|| state.claimed(*id, terms.asked_at))
             });
             ours.collect()
+        })
+        .await
+    }
+
+    async fn renew(&self, claims: &[OpenClaim], length: Duration) -> Result<Vec<Renewed>, ScheduleError> {
+        self.transact(Verb::Renew, |state, now| {
+            claims.iter().map(|claim| state.renew(claim, length, now)).collect()
         })
         .await
     }

@@ -11,6 +11,7 @@
 -- age that they need is answered as key_age_us.
 --   $1 due day   $2 payment ids   $3 attempts of the notices   $4 fresh claim ids   $5 gateway
 --   $6 account   $7 renderer      $8 worker                    $9 lease length
+--   $10, $11 keys of the destination's digest
 WITH moment AS MATERIALIZED (
     -- One instant for the batch, read before any lock is waited for: "due" can only be judged too
     -- strictly and the lease can only be counted too short.
@@ -78,6 +79,17 @@ WITH moment AS MATERIALIZED (
     FROM won w
 )
 SELECT w.*, d.payee_sealed,
-       (extract(epoch FROM w.claimed_at - w.was_first_sent_at) * 1000000)::bigint AS key_age_us
+       (extract(epoch FROM w.claimed_at - w.was_first_sent_at) * 1000000)::bigint AS key_age_us,
+       n.declines_day, n.declines_30_days
 FROM won w
 JOIN payment_details d ON d.due_day = $1 AND d.id = w.id
+-- A look into the index for each row; almost every destination has no entry. An hour counts while any part of
+-- it lies in the window (domain/declines.rs).
+CROSS JOIN LATERAL (
+    SELECT sum(c.declines) AS declines_30_days,
+           sum(c.declines) FILTER (
+               WHERE c.hour >= date_trunc('hour', w.claimed_at - interval '24 hours', 'UTC')) AS declines_day
+    FROM destination_declines c
+    WHERE c.destination = destination_digest($10, $11, w.gateway_account, d.payee_sealed)
+      AND c.hour >= date_trunc('hour', w.claimed_at - interval '720 hours', 'UTC')
+) n

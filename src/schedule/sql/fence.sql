@@ -3,12 +3,17 @@
 -- Index: the partitions' primary keys. Zero rows: this answer was kept before.
 --   $1 due day   $2 payment id   $3 claim id   $4 verdict   $5 how      $6 code   $7 HTTP status
 --   $8 ms taken  $9 note         $10 detail    $11 answers one send of its epoch
---   $12 is a charge              $13 shard
+--   $12 is a charge              $13 shard          $14 destination, if it declined
 WITH kept AS (
     UPDATE attempts t SET settled_at = clock_timestamp(), verdict = $4, how = $5, code = $6, http_status = $7,
         took_ms = $8, note = $9, fenced = true
     WHERE t.due_day = $1 AND t.payment_id = $2 AND t.claim_id = $3 AND t.settled_at IS NULL
     RETURNING t.epoch, t.worker, t.settled_at AS at
+), declined AS (
+    -- A try that was refused counts, whatever became of its claim.
+    INSERT INTO destination_declines AS n (destination, hour, declines)
+    SELECT $14::bytea, date_trunc('hour', k.at, 'UTC'), 1 FROM kept k WHERE $14::bytea IS NOT NULL
+    ON CONFLICT (destination, hour) DO UPDATE SET declines = n.declines + excluded.declines
 ), noted AS (
     UPDATE payments p SET
         -- A decline or a proof of nothing sent answers one send of its own epoch; a charge answers none.

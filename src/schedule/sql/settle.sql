@@ -8,16 +8,17 @@
 --   $11 next epoch      $12 proof that nothing was sent              $13 gateway references
 --   $14 request hashes  $15 details           $16 verdicts          $17 how
 --   $18 codes           $19 HTTP status       $20 milliseconds taken $21 notes
---   $22 shards
+--   $22 shards          $23 destinations that declined
 WITH moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at
 ), asked AS MATERIALIZED (
     SELECT * FROM unnest($2::uuid[], $3::bigint[], $4::uuid[], $5::text[], $6::text[], $7::text[],
         $8::timestamptz[], $9::smallint[], $10::smallint[], $11::boolean[], $12::boolean[], $13::text[],
         $14::bytea[], $15::text[], $16::text[], $17::text[], $18::text[], $19::smallint[], $20::integer[],
-        $21::text[], $22::smallint[])
+        $21::text[], $22::smallint[], $23::bytea[])
         AS a (id, fence, claim_id, became, cause, reason, next_at, answered, budget, next_epoch, not_sent,
-              reference, request_hash, detail, verdict, how, code, http_status, took_ms, note, shard)
+              reference, request_hash, detail, verdict, how, code, http_status, took_ms, note, shard,
+              destination)
 ), locked AS MATERIALIZED (
     SELECT p.id, p.status, p.fence, p.claim_id AS held_by, t.was, t.worker,
            t.was IS NOT NULL AND t.key_age_us IS NULL AS opened_key
@@ -68,7 +69,7 @@ WITH moment AS MATERIALIZED (
     RETURNING p.id, p.actor_id, p.status, p.status_reason, p.next_attempt_at, p.gateway, p.lane, p.due_at,
         p.attempt, p.epoch, p.fence, p.history_seq, p.history_hash, p.last_xid, a.claim_id AS claim, a.cause,
         a.worker, a.detail, a.at, a.reference, a.verdict, a.how, a.code, a.http_status, a.took_ms, a.note,
-        a.shard, a.next_at
+        a.shard, a.next_at, a.destination
 ), history AS (
     INSERT INTO payment_history (payment_id, seq, was, became, cause, done_by, fence, attempt, epoch, at,
                                  detail, hash, xid)
@@ -80,6 +81,13 @@ WITH moment AS MATERIALIZED (
         code = w.code, http_status = w.http_status, took_ms = w.took_ms, note = w.note
     FROM written w
     WHERE t.due_day = $1 AND t.payment_id = w.id AND t.attempt = w.attempt
+), declined AS (
+    -- Once an attempt: a settle that comes again writes nothing. In order, as rows are locked.
+    INSERT INTO destination_declines AS n (destination, hour, declines)
+    SELECT w.destination, date_trunc('hour', w.at, 'UTC'), count(*)
+    FROM written w WHERE w.destination IS NOT NULL
+    GROUP BY 1, 2 ORDER BY 1, 2
+    ON CONFLICT (destination, hour) DO UPDATE SET declines = n.declines + excluded.declines
 ), reference AS (
     INSERT INTO gateway_refs (gateway, reference, payment_id)
     SELECT w.gateway, w.reference, w.id FROM written w WHERE w.reference IS NOT NULL

@@ -3,6 +3,7 @@
 //! It is the opposite party: it knows what really happened, including what its caller was never
 //! told, so a test can count charges instead of believing states.
 
+use crate::domain::declines::DeclineCaps;
 use crate::domain::ids::{ClaimId, GatewayName, PaymentId, gateway_key};
 use crate::domain::lease::SendGate;
 use crate::domain::money::Money;
@@ -78,6 +79,7 @@ pub struct ScriptedGateway {
     host: SharedClock,
     script: Mutex<VecDeque<(Act, Duration)>>,
     lookups_down: Mutex<u32>,
+    lookups_take: Mutex<Duration>,
     unrenderable: AtomicBool,
     books: Mutex<Books>,
 }
@@ -99,6 +101,7 @@ impl ScriptedGateway {
             host,
             script,
             lookups_down,
+            lookups_take: Mutex::default(),
             unrenderable: AtomicBool::new(false),
             books: Mutex::default(),
         }
@@ -118,6 +121,11 @@ impl ScriptedGateway {
     /// The next `count` look-ups learn nothing.
     pub fn lookups_fail(&self, count: u32) {
         *self.lookups_down.lock().unwrap() = count;
+    }
+
+    /// From now on each look-up takes so long.
+    pub fn lookups_take(&self, length: Duration) {
+        *self.lookups_take.lock().unwrap() = length;
     }
 
     /// From now on no request can be made any more.
@@ -283,6 +291,10 @@ impl Gateway for ScriptedGateway {
 
     fn lookup<'a>(&'a self, payment: &'a Payment) -> BoxFuture<'a, Lookup> {
         Box::pin(async move {
+            let length = *self.lookups_take.lock().unwrap();
+            if !length.is_zero() {
+                self.host.sleep(length).await;
+            }
             let mut down = self.lookups_down.lock().unwrap();
             if *down > 0 {
                 *down -= 1;
@@ -319,8 +331,10 @@ pub fn sandbox_profile() -> Profile {
         not_found_horizon: Duration::from_secs(60),
         voids_by_key: false,
         async_final_within: None,
+        caps: DeclineCaps::default(),
         connect_timeout: Duration::from_secs(5),
         total_timeout: Duration::from_secs(20),
+        renews_lease: false,
         max_in_flight: 16,
     }
 }

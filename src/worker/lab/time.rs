@@ -92,22 +92,6 @@ impl VirtualTime {
         }))
     }
 
-    /// Lets `work` run on a current-thread runtime with all tasks it spawned, moving time on
-    /// whenever they all wait.
-    pub async fn drive<F: Future>(&self, work: F) -> F::Output {
-        let mut work = pin!(work);
-        loop {
-            // A spawned task is polled between two yields; some wake others, so more than once.
-            for _ in 0..64 {
-                if let Poll::Ready(output) = futures_util::poll!(&mut work) {
-                    return output;
-                }
-                tokio::task::yield_now().await;
-            }
-            assert!(self.wake_next(), "deadlock: nobody sleeps and nothing can go on");
-        }
-    }
-
     fn wake_next(&self) -> bool {
         let mut state = self.0.lock().unwrap();
         let Some(((at, _), waker)) = state.sleepers.pop_first() else { return false };

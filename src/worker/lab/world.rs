@@ -4,11 +4,11 @@ use super::gateway::{ScriptedGateway, sandbox_profile};
 use super::time::{SeededDice, SkewedClock, VirtualTime};
 use crate::bucket::SharedOffsets;
 use crate::domain::bucket::Channel;
-use crate::domain::ids::{ActorId, Epoch, Fence, GatewayName, PaymentId, WorkerName};
+use crate::domain::ids::{ActorId, GatewayName, PaymentId, WorkerName};
 use crate::domain::lease::Lease;
 use crate::domain::money::{Currency, Minor, Money};
 use crate::domain::notice::Notice;
-use crate::domain::payment::{Payment, RetryPolicy};
+use crate::domain::payment::Payment;
 use crate::domain::state::Status;
 use crate::gateway::Profile;
 use crate::platform::clock::{Clock, SharedClock};
@@ -87,6 +87,7 @@ impl World {
             dice: Arc::new(SeededDice::new(seed)),
             worker: WorkerName(name.into()),
             lease: lease(),
+            renewals: None,
             brake: Arc::new(Brake::default()),
             clocks: Arc::new(Clocks::new(Duration::from_millis(500))),
             progress: Arc::new(Progress::default()),
@@ -204,35 +205,7 @@ pub fn lease() -> Lease {
 #[must_use]
 pub fn payment(number: u8, due_at: DateTime<Utc>, created_at: DateTime<Utc>) -> Payment {
     let amount = Money { minor: Minor::new(1_234).unwrap(), currency: Currency::from_code("EUR").unwrap() };
-    Payment {
-        id: PaymentId::new(due_at, [number; 10]).unwrap(),
-        actor: ActorId(uuid::Uuid::from_u128(7)),
-        status: Status::Pending,
-        reason: None,
-        due_at,
-        execute_before: None,
-        next_attempt_at: due_at,
-        gateway: GatewayName("sandbox".into()),
-        amount,
-        attempt: 0,
-        sends: 0,
-        held_back: 0,
-        held_back_since: None,
-        asks: 0,
-        epoch: Epoch(0),
-        epoch_first_sent_at: None,
-        unanswered: 0,
-        request_hash: None,
-        gateway_account: None,
-        renderer: None,
-        intent_ref: None,
-        gateway_ref: None,
-        fence: Fence(0),
-        cancel_wish_at: None,
-        retry: RetryPolicy::default(),
-        lane: 0,
-        created_at,
-        last_moved_at: created_at,
-        history_seq: 0,
-    }
+    let (actor, gateway) = (ActorId(uuid::Uuid::from_u128(7)), GatewayName("sandbox".into()));
+    let id = PaymentId::new(due_at, [number; 10]).unwrap();
+    Payment::created(id, actor, gateway, amount, due_at, created_at)
 }

@@ -2,6 +2,7 @@
 
 use crate::schedule::world::{ACTOR, money, new_payment};
 use chrono::{DateTime, TimeDelta, Utc};
+use punctual::domain::declines::DeclineCaps;
 use punctual::domain::facts::{Declines, Facts, LookupSupport};
 use punctual::domain::ids::{ClaimId, GatewayName, PaymentId, WorkerName};
 use punctual::domain::intent::intent;
@@ -53,6 +54,8 @@ pub fn request(chance: &mut StdRng, number: usize, now: DateTime<Utc>) -> NewPay
     let due_at = now + TimeDelta::seconds(seconds) + unique;
     let mut new = new_payment(&SECRET, &format!("key-{number}"), due_at);
     new.gateway = gateway(chance);
+    // Few, so that the payments of one destination meet.
+    new.payee = one_of(chance, &["tok_1", "tok_1", "tok_1", "tok_2"]).into();
     new.amount.minor = Minor::new(chance.random_range(1..100_000)).unwrap();
     new.retry = RetryPolicy {
         max_sends: chance.random_range(1..=6),
@@ -94,6 +97,7 @@ pub fn facts(chance: &mut StdRng) -> Facts {
         declines: one_of(chance, &[Declines::Replayed, Declines::Forgotten]),
         lookup: one_of(chance, &[LookupSupport::ByKey, LookupSupport::None]),
         async_final_within: one_of(chance, &[None, Some(Duration::from_secs(3_600))]),
+        caps: DeclineCaps { per_day: one_of(chance, &[0, 1, 2]), per_30_days: one_of(chance, &[0, 0, 3]) },
     }
 }
 
@@ -119,60 +123,21 @@ fn verdict(chance: &mut StdRng, payment: PaymentId, amount: Money) -> Verdict {
         0..12 => Verdict::Charged { reference: format!("ch_{payment}"), amount },
         12..14 => Verdict::Charged { reference: format!("ch_{payment}_again"), amount: money() },
         14..40 => Verdict::Declined(Decline {
-            class: one_of(
-                chance,
-                &[
-                    DeclineClass::Soft,
-                    DeclineClass::Soft,
-                    DeclineClass::Soft,
-                    DeclineClass::Ambiguous,
-                    DeclineClass::Hard,
-                    DeclineClass::NeedsCustomer,
-                    DeclineClass::Unmapped,
-                ],
-            ),
+            // Mostly what goes on.
+            class: if chance.random_bool(0.3) {
+                DeclineClass::Soft
+            } else {
+                one_of(chance, DeclineClass::ALL)
+            },
             code: one_of(chance, &["insufficient_funds", "do_not_honor", "with \"quotes\""]).into(),
             network_code: None,
             reference: None,
             retry_after: advice,
         }),
-        40..66 => Verdict::NotSent {
-            why: one_of(
-                chance,
-                &[
-                    NotSent::Dns,
-                    NotSent::Refused,
-                    NotSent::RateLimited,
-                    NotSent::NotAuthorised,
-                    NotSent::Rejected,
-                    NotSent::BreakerOpen,
-                    NotSent::Paced,
-                    NotSent::LeaseTooShort,
-                    NotSent::KeyExpired,
-                    NotSent::DeadlinePassed,
-                    NotSent::Killed,
-                    NotSent::CancelWished,
-                    NotSent::NotStarted,
-                    NotSent::HostClockEarly,
-                    NotSent::OnlyAsked,
-                ],
-            ),
-            retry_after: advice,
-        },
+        40..66 => Verdict::NotSent { why: one_of(chance, NotSent::ALL), retry_after: advice },
         66..72 => Verdict::InProgress { retry_after: advice },
         72..78 => Verdict::PendingAtGateway { reference: one_of(chance, &[None, Some("pi_1".to_owned())]) },
-        78..94 => Verdict::Unknown(one_of(
-            chance,
-            &[
-                Doubt::TimedOut,
-                Doubt::ConnectionLost,
-                Doubt::ServerError,
-                Doubt::Unreadable,
-                Doubt::NotTheGateway,
-                Doubt::KeyMismatch,
-                Doubt::LeaseExpired,
-            ],
-        )),
+        78..94 => Verdict::Unknown(one_of(chance, Doubt::ALL)),
         94..97 => Verdict::ContractViolation { what: "two charges".into() },
         _ => Verdict::Voided,
     }

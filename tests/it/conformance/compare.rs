@@ -3,6 +3,7 @@
 use super::stores::Stores;
 use chrono::{DateTime, Utc};
 use punctual::domain::bucket::shard;
+use punctual::domain::declines::destination;
 use punctual::domain::ids::PaymentId;
 use punctual::domain::payment::{OnExhausted, OnSoftDecline, Payment};
 use punctual::schedule::{AttemptRow, ClaimAnswer, Claimed, How, Memory};
@@ -44,6 +45,10 @@ const OUTBOX: &str = "SELECT jsonb_build_object('payment', d.payment_id, 'attemp
     'shard', d.shard)
     FROM due_notices d ORDER BY d.payment_id, d.attempt, d.not_before";
 
+const DECLINES: &str =
+    "SELECT jsonb_build_object('destination', encode(d.destination, 'hex'), 'hour', us(d.hour),
+    'declines', d.declines) FROM destination_declines d ORDER BY encode(d.destination, 'hex'), d.hour";
+
 /// Equal answers, or the difference.
 pub fn same<T: PartialEq + Debug>(what: &str, postgres: &T, memory: &T) -> Result<(), Difference> {
     if postgres == memory {
@@ -75,6 +80,7 @@ pub async fn whole(stores: &mut Stores, memory: &Memory) -> Result<(), Differenc
     compare("history", &read(stores, HISTORY).await, &histories)?;
     let attempts = ids.iter().flat_map(|id| memory.attempts(*id).into_iter().map(|row| attempt(*id, &row)));
     compare("attempts", &read(stores, ATTEMPTS).await, &attempts.collect::<Vec<_>>())?;
+    compare("declines", &read(stores, DECLINES).await, &declines(stores, memory))?;
     memory.verify_histories();
     Ok(())
 }
@@ -93,6 +99,18 @@ fn compare(what: &str, postgres: &[Value], memory: &[Value]) -> Result<(), Diffe
         }
     }
     Ok(())
+}
+
+/// Named as the database must have named them.
+fn declines(stores: &Stores, memory: &Memory) -> Vec<Value> {
+    let secret = stores.worker.installation_secret();
+    let counts = memory.declines().into_iter().map(|(account, payee, hour, declines)| {
+        (hex::encode(destination(secret, &account, &payee.into())), us(hour), declines)
+    });
+    let mut counts: Vec<_> = counts.collect();
+    counts.sort();
+    let counts = counts.into_iter();
+    counts.map(|(name, hour, count)| json!({"destination": name, "hour": hour, "declines": count})).collect()
 }
 
 fn us(at: DateTime<Utc>) -> i64 {
@@ -160,13 +178,14 @@ fn attempt(id: PaymentId, row: &AttemptRow) -> Value {
 /// Everything that a claim hands out.
 pub fn claimed(claimed: &Claimed) -> String {
     format!(
-        "claimed {:?} from {:?} at {} asked {:?} key {:?} payee {} {:?}",
+        "claimed {:?} from {:?} at {} asked {:?} key {:?} payee {} declines {:?} {:?}",
         claimed.claim_id(),
         claimed.was(),
         claimed.claimed_at(),
         claimed.asked_at(),
         claimed.key_age(),
         claimed.payee().expose_secret(),
+        claimed.declines(),
         claimed.payment(),
     )
 }

@@ -10,7 +10,7 @@ use punctual::domain::decision::{Decision, SendsAnswered};
 use punctual::domain::payment::Payment;
 use punctual::domain::state::Status;
 use punctual::domain::verdict::{Doubt, Verdict};
-use punctual::schedule::{Answer, How, Schedule};
+use punctual::schedule::{Answer, How, Schedule, Shards};
 use std::time::Duration;
 
 const LEASE: TimeDelta = TimeDelta::seconds(30);
@@ -43,6 +43,15 @@ async fn reap(sequence: &mut Sequence<'_>, limit: u32) -> u32 {
     assert_eq!(ours, sequence.memory.reap(MARGIN, limit).await.expect("reaped"));
     whole(sequence.stores, &sequence.memory).await.expect("no difference");
     ours.expired
+}
+
+/// Claims the row and lets its lease end; answers when it was reaped.
+async fn lose(sequence: &mut Sequence<'_>, row: &Payment) -> DateTime<Utc> {
+    claim(sequence, row).await;
+    let over = sequence.now() + LEASE + MARGIN;
+    sequence.move_to(over).await;
+    assert_eq!(reap(sequence, 10).await, 1);
+    over
 }
 
 fn learned(ticket: &mut Ticket, verdict: Verdict, decision: Decision) {
@@ -97,10 +106,7 @@ async fn a_late_charge_of_an_overdue_payment_writes_no_second_notice() {
     let (mut stores, mut met) = (Stores::new().await, Met::new());
     let mut sequence = Sequence::new(&mut stores, &mut met, 1).await;
     let row = due(&mut sequence, 1, TimeDelta::seconds(1)).await;
-    claim(&mut sequence, &row).await;
-    let over = sequence.now() + LEASE + MARGIN;
-    sequence.move_to(over).await;
-    assert_eq!(reap(&mut sequence, 10).await, 1);
+    let over = lose(&mut sequence, &row).await;
     let notices = sequence.memory.open_notices().len();
     sequence.move_to(over + TimeDelta::seconds(1)).await;
     learned(&mut sequence.tickets[0], charged("ch_1"), decision(Status::Completed));
@@ -113,10 +119,7 @@ async fn in_one_batch_the_current_outcome_is_written_before_the_late_one() {
     let (mut stores, mut met) = (Stores::new().await, Met::new());
     let mut sequence = Sequence::new(&mut stores, &mut met, 1).await;
     let row = due(&mut sequence, 1, TimeDelta::seconds(1)).await;
-    claim(&mut sequence, &row).await;
-    let over = sequence.now() + LEASE + MARGIN;
-    sequence.move_to(over).await;
-    assert_eq!(reap(&mut sequence, 10).await, 1);
+    let over = lose(&mut sequence, &row).await;
     let row = sequence.memory.payment(row.id).expect("exists");
     claim(&mut sequence, &row).await;
     for ticket in &mut sequence.tickets {

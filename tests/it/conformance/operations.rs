@@ -8,11 +8,12 @@ use punctual::domain::guard::{CancelGuard, Lineage};
 use punctual::domain::ids::{ActorId, ClaimId, PaymentId};
 use punctual::domain::notice::Notice;
 use punctual::domain::payment::Payment;
+use punctual::domain::reason::Reason;
 use punctual::domain::retry::{Ladders, PerMille};
 use punctual::domain::state::Status;
 use punctual::outcome::{View, decide};
 use punctual::schedule::{
-    CancelAnswer, ClaimAnswer, ClaimTerms, Claimed, CreateAnswer, Made, Schedule, ScheduleError,
+    CancelAnswer, ClaimAnswer, ClaimTerms, Claimed, CreateAnswer, OpenClaim, Renewed, Schedule, ScheduleError,
 };
 use rand::Rng;
 use std::collections::BTreeSet;
@@ -25,12 +26,14 @@ pub fn expected<T>(what: &str, answer: Result<T, ScheduleError>) -> Result<T, Di
 }
 
 /// The answer of Postgres in memory's form.
-pub fn made(answer: CreateAnswer) -> Made {
+pub fn made(answer: CreateAnswer) -> CreateAnswer<Payment> {
     match answer {
-        CreateAnswer::Created(view) => Made::Created(Box::new(view.payment)),
-        CreateAnswer::Replayed(view) => Made::Replayed(Box::new(view.payment)),
-        CreateAnswer::KeyReused { payment, status, differs } => Made::KeyReused { payment, status, differs },
-        CreateAnswer::ExternalIdTaken { payment } => Made::ExternalIdTaken { payment },
+        CreateAnswer::Created(view) => CreateAnswer::Created(Box::new(view.payment)),
+        CreateAnswer::Replayed(view) => CreateAnswer::Replayed(Box::new(view.payment)),
+        CreateAnswer::KeyReused { payment, status, differs } => {
+            CreateAnswer::KeyReused { payment, status, differs }
+        }
+        CreateAnswer::ExternalIdTaken { payment } => CreateAnswer::ExternalIdTaken { payment },
         CreateAnswer::DayNotReady => panic!("the days around today are made"),
     }
 }
@@ -53,10 +56,11 @@ impl Sequence<'_> {
         let postgres = made(expected("create", self.stores.api.create(&new).await)?);
         let memory = expected("create", self.memory.request(&new).await)?;
         self.saw(match &postgres {
-            Made::Created(_) => "created",
-            Made::Replayed(_) => "replayed",
-            Made::KeyReused { .. } => "key reused",
-            Made::ExternalIdTaken { .. } => "external id taken",
+            CreateAnswer::Created(_) => "created",
+            CreateAnswer::Replayed(_) => "replayed",
+            CreateAnswer::KeyReused { .. } => "key reused",
+            CreateAnswer::ExternalIdTaken { .. } => "external id taken",
+            CreateAnswer::DayNotReady => "day not ready",
         });
         same("create", &postgres, &memory)
     }
@@ -148,6 +152,14 @@ impl Sequence<'_> {
 
     /// Places of some tickets, newest first among them, each with its outcome.
     pub fn pick_tickets(&mut self) -> Vec<usize> {
+        let places = self.pick_places();
+        for place in &places {
+            self.learn(*place);
+        }
+        places
+    }
+
+    fn pick_places(&mut self) -> Vec<usize> {
         let mut places = BTreeSet::new();
         for _ in 0..self.chance.random_range(1..=3) {
             let count = self.tickets.len();
@@ -157,9 +169,6 @@ impl Sequence<'_> {
             let newest = count.saturating_sub(4);
             let from = if self.chance.random_bool(0.75) { newest } else { 0 };
             places.insert(self.chance.random_range(from..count));
-        }
-        for place in &places {
-            self.learn(*place);
         }
         places.into_iter().rev().collect()
     }
@@ -174,9 +183,22 @@ impl Sequence<'_> {
         let payment = self.tickets[place].payment();
         let answer = answer(&mut self.chance, payment.id, payment.amount);
         let ticket = &mut self.tickets[place];
-        let view = View { payment: ticket.payment(), was: ticket.was, key_age: ticket.key_age };
+        let view = View {
+            payment: ticket.payment(),
+            was: ticket.was,
+            key_age: ticket.key_age,
+            declines: ticket.declines,
+        };
         let decision = decide(&view, &answer, &facts, &Ladders::default(), now, jitter);
+        let capped = decision.reason == Some(Reason::DeclinedTooOften);
+        let before = ticket.declines.thirty_days > ticket.declines.day;
         ticket.outcome = Some((answer, decision));
+        if capped {
+            self.saw("declined too often");
+        }
+        if before {
+            self.saw("declines older than a day");
+        }
     }
 
     pub async fn settle(&mut self) -> Result<(), Difference> {
@@ -192,6 +214,36 @@ impl Sequence<'_> {
         let postgres = self.stores.worker.settle(batch).await;
         let postgres = expected("settle", postgres.map_err(|failed| failed.error))?;
         self.settled_in_postgres(&places, &postgres.iter().map(|it| it.result()).collect::<Vec<_>>()).await
+    }
+
+    /// Claims of any age, and now and then one under a wrong fence or name.
+    pub async fn renew(&mut self) -> Result<(), Difference> {
+        let mut claims: Vec<OpenClaim> =
+            self.pick_places().into_iter().map(|place| self.open(place)).collect();
+        for claim in &mut claims {
+            match self.chance.random_range(0..8) {
+                0 => claim.fence.0 -= 1,
+                1 => claim.claim_id = ClaimId(Uuid::from_u128(self.chance.random())),
+                _ => {}
+            }
+        }
+        let length = Duration::from_secs(one_of(&mut self.chance, &[1, 20, 90]));
+        self.tell(format!("renew {claims:?} {length:?}"));
+        let postgres = expected("renew", self.stores.worker.renew(&claims, length).await)?;
+        let memory = expected("renew", self.memory.renew(&claims, length).await)?;
+        for answer in &postgres {
+            self.saw(match answer {
+                Renewed::Held => "renewed",
+                Renewed::Lost => "not renewed",
+            });
+        }
+        same("renew", &postgres, &memory)
+    }
+
+    fn open(&self, place: usize) -> OpenClaim {
+        let ticket = &self.tickets[place];
+        let payment = ticket.payment();
+        OpenClaim { payment: payment.id, fence: payment.fence, claim_id: ticket.claim_id }
     }
 
     pub fn tell_settle(&mut self, places: &[usize]) {

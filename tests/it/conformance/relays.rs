@@ -6,7 +6,7 @@ use super::operations::expected;
 use super::sequence::{Batch, Sequence, pick, whole_ties};
 use chrono::TimeDelta;
 use punctual::domain::bucket::{partition, shard};
-use punctual::schedule::{Schedule, ShardLease, StagedNotice};
+use punctual::schedule::{Schedule, ShardLease, Shards, StagedNotice};
 use rand::Rng;
 use std::time::Duration;
 

@@ -9,6 +9,7 @@ DELETE FROM idempotency_keys;
 DELETE FROM external_ids;
 DELETE FROM gateway_refs;
 DELETE FROM parked;
+DELETE FROM destination_declines;
 DELETE FROM relay_shards;
 DELETE FROM relays;
 UPDATE installation SET quarantined_at = NULL, quarantine_reason = NULL;

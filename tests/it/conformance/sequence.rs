@@ -5,6 +5,7 @@ use super::compare::{self, Difference};
 use super::stores::{Logical, Stores};
 use chrono::{DateTime, TimeDelta, Utc};
 use punctual::domain::decision::Decision;
+use punctual::domain::declines::DeclineCounts;
 use punctual::domain::ids::{ClaimId, PaymentId};
 use punctual::domain::lease::Mono;
 use punctual::domain::notice::Notice;
@@ -30,6 +31,7 @@ pub struct Ticket {
     pub was: Status,
     asked_at: Mono,
     pub key_age: Option<Duration>,
+    pub declines: DeclineCounts,
     /// Learned once, and the same ever after.
     pub outcome: Option<(Answer, Decision)>,
 }
@@ -43,6 +45,7 @@ impl Ticket {
             was: claimed.was(),
             asked_at: claimed.asked_at(),
             key_age: claimed.key_age(),
+            declines: claimed.declines(),
             outcome: None,
         }
     }
@@ -82,6 +85,7 @@ pub enum Operation {
     Claim,
     ClaimLate,
     Settle,
+    Renew,
     Recover,
     Reap,
     Cancel,
@@ -94,12 +98,13 @@ pub enum Operation {
     Killed,
 }
 
-const OPERATIONS: [(Operation, u32); 15] = [
+const OPERATIONS: [(Operation, u32); 16] = [
     (Operation::Time, 16),
     (Operation::Create, 9),
     (Operation::Claim, 18),
     (Operation::ClaimLate, 6),
     (Operation::Settle, 18),
+    (Operation::Renew, 4),
     (Operation::Recover, 3),
     (Operation::Reap, 5),
     (Operation::Cancel, 3),
@@ -219,6 +224,7 @@ impl<'a> Sequence<'a> {
             Operation::Claim => self.claim().await,
             Operation::ClaimLate => self.claim_late().await,
             Operation::Settle => self.settle().await,
+            Operation::Renew => self.renew().await,
             Operation::Recover => self.recover().await,
             Operation::Reap => self.reap().await,
             Operation::Cancel => self.cancel().await,
@@ -258,6 +264,15 @@ impl<'a> Sequence<'a> {
             let beside = TimeDelta::microseconds(self.chance.random_range(-1..=1));
             to = (at + beside).max(now + TimeDelta::microseconds(1));
             self.next = self.chance.random_bool(0.7).then_some(operation);
+        }
+        // A count of declines leaves the window of a day.
+        let counted = self.memory.declines().into_iter().map(|(_, _, hour, _)| hour + TimeDelta::hours(25));
+        let leaving: Vec<DateTime<Utc>> = counted.filter(|at| *at > now).collect();
+        if let Some(at) = pick(&mut self.chance, &leaving)
+            && self.chance.random_bool(0.15)
+        {
+            to = at + TimeDelta::microseconds(self.chance.random_range(-1..=1));
+            self.next = Some(one_of(&mut self.chance, &[Operation::ClaimLate, Operation::Reap]));
         }
         if to < until {
             self.move_to(to).await;

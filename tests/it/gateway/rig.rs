@@ -3,10 +3,10 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::BoxFuture;
-use punctual::domain::ids::{ActorId, ClaimId, Epoch, Fence, GatewayName, PaymentId};
+use punctual::domain::ids::{ActorId, ClaimId, Fence, GatewayName, PaymentId};
 use punctual::domain::lease::{Mono, SendGate};
 use punctual::domain::money::{Currency, Minor, Money};
-use punctual::domain::payment::{Payment, RetryPolicy};
+use punctual::domain::payment::Payment;
 use punctual::domain::state::Status;
 use punctual::domain::verdict::{Decline, DeclineClass, NotSent, Verdict};
 use punctual::gateway::{FrozenRequest, Gateway, HttpGateway, connect};
@@ -195,39 +195,18 @@ pub fn gateway_at(url: &str, clock: SharedClock, change: impl FnOnce(&mut config
 /// Payment number `n`, long due, 10.00 EUR.
 pub fn payment(n: u8) -> Payment {
     let due_at = DateTime::from_timestamp(1_760_000_000, 0).expect("in range");
+    let id = PaymentId::new(due_at, [n; 10]).expect("in range");
+    let (actor, gateway) = (ActorId(Uuid::nil()), GatewayName("sandbox".into()));
+    let currency = Currency::from_code("EUR").expect("a code");
+    let amount = Money { minor: Minor::new(1_000).expect("positive"), currency };
     Payment {
-        id: PaymentId::new(due_at, [n; 10]).expect("in range"),
-        actor: ActorId(Uuid::nil()),
         status: Status::Processing,
-        reason: None,
-        due_at,
-        execute_before: None,
-        next_attempt_at: due_at,
-        gateway: GatewayName("sandbox".into()),
-        amount: Money {
-            minor: Minor::new(1_000).expect("positive"),
-            currency: Currency::from_code("EUR").expect("a code"),
-        },
         attempt: 1,
         sends: 1,
-        held_back: 0,
-        held_back_since: None,
-        asks: 0,
-        epoch: Epoch(0),
-        epoch_first_sent_at: None,
         unanswered: 1,
-        request_hash: None,
-        gateway_account: None,
-        renderer: None,
-        intent_ref: None,
-        gateway_ref: None,
         fence: Fence(1),
-        cancel_wish_at: None,
-        retry: RetryPolicy::default(),
-        lane: 0,
-        created_at: due_at,
-        last_moved_at: due_at,
         history_seq: 2,
+        ..Payment::created(id, actor, gateway, amount, due_at, due_at)
     }
 }
 

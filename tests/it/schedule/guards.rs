@@ -7,7 +7,7 @@ use punctual::domain::ids::{ClaimId, Fence};
 use punctual::domain::notice::Notice;
 use punctual::domain::payment::Payment;
 use punctual::domain::state::Status;
-use punctual::schedule::{CancelAnswer, ClaimAnswer, ClaimTerms, Schedule, SettledAs};
+use punctual::schedule::{CancelAnswer, ClaimAnswer, ClaimTerms, OpenClaim, Renewed, Schedule, SettledAs};
 use sqlx::postgres::PgConnection;
 use std::time::Duration;
 
@@ -133,6 +133,11 @@ async fn tried(world: &World, case: &Case) -> Expect {
         Verb::Settle { fence, claim_id } => {
             Expect::Settle(settle(world, row.expect("a row"), *fence, *claim_id).await)
         }
+        Verb::Renew { fence, claim_id } => {
+            let claim = OpenClaim { payment: row.expect("a row").id, fence: *fence, claim_id: *claim_id };
+            let renewed = world.worker.renew(&[claim], Duration::from_secs(60)).await.expect("an answer");
+            Expect::Yes(renewed == [Renewed::Held])
+        }
         Verb::Reap { margin } => {
             Expect::Yes(world.worker.reap(*margin, 100).await.expect("an answer").expired == 1)
         }
@@ -149,7 +154,9 @@ fn lineage(case: &Case) -> Lineage {
         | Verb::ClaimLate { lineage, .. }
         | Verb::Cancel { lineage }
         | Verb::FailByDeadline { lineage } => lineage,
-        Verb::Settle { .. } | Verb::Reap { .. } | Verb::Defer { .. } => Lineage::Released,
+        Verb::Settle { .. } | Verb::Renew { .. } | Verb::Reap { .. } | Verb::Defer { .. } => {
+            Lineage::Released
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use super::world::{ACTOR, World, completed};
 use chrono::{TimeDelta, Utc};
 use punctual::domain::bucket::shard;
 use punctual::domain::intent::{Authenticity, check_notice};
-use punctual::schedule::{CancelAnswer, Schedule, ShardLease};
+use punctual::schedule::{CancelAnswer, Schedule, ShardLease, Shards};
 use sqlx::{Acquire, Executor};
 use std::time::Duration;
 

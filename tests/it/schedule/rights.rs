@@ -25,6 +25,12 @@ async fn each_role_is_refused_what_is_not_its_work() {
         ("punctual_api", "UPDATE payments SET unanswered = 0"),
         ("punctual_api", "INSERT INTO attempts (attempt) VALUES (1)"),
         ("punctual_api", "INSERT INTO gateway_refs VALUES ('a', 'b', gen_random_uuid())"),
+        ("punctual_api", "INSERT INTO gateway_callbacks VALUES ('a', 'b', gen_random_uuid(), now())"),
+        (
+            "punctual_worker",
+            "SELECT take_gateway_callback('a', 'b', current_date, gen_random_uuid(), 1::smallint)",
+        ),
+        ("punctual_api", "UPDATE destination_declines SET declines = 1"),
         ("punctual_api", "DELETE FROM due_notices"),
         ("punctual_api", "DELETE FROM relays"),
         ("punctual_api", "UPDATE payment_history SET done_by = 'x'"),

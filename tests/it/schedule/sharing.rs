@@ -8,7 +8,7 @@ use punctual::bucket::{Envelope, NotAcknowledged};
 use punctual::platform::clock::Host;
 use punctual::platform::shutdown::{Shutdown, Trigger};
 use punctual::relay::{self, Publisher, Relay, Terms};
-use punctual::schedule::{Schedule, ScheduleError, ShardLease, Standing};
+use punctual::schedule::{Schedule, ScheduleError, ShardLease, Shards, Standing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

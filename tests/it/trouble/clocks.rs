@@ -15,14 +15,9 @@ async fn due_over_three_seconds(site: &Installation, name: &str, from_ms: i64) -
     ids
 }
 
-async fn text(site: &Installation, role: &str, path: &str) -> String {
-    let answer = site.http.get(format!("{}{path}", site.url(role))).send().await.expect("an answer");
-    answer.text().await.expect("a text")
-}
-
 /// The sum of a metric over its labels; 0 while it is not there.
 async fn metric(site: &Installation, role: &str, name: &str) -> f64 {
-    let metrics = text(site, role, "/metrics").await;
+    let metrics = site.text(role, "/metrics").await.expect("metrics");
     let lines = metrics.lines().filter_map(|line| line.strip_prefix(name));
     let values = lines.filter(|rest| rest.starts_with([' ', '{'])).filter_map(|rest| rest.rsplit(' ').next());
     values.map(|value| value.parse::<f64>().expect("a number")).sum()
@@ -60,7 +55,7 @@ async fn claimants(site: &Installation) -> Vec<String> {
 
 /// By the gateway's own clock and ledger.
 async fn nothing_was_early(site: &Installation) {
-    let summary = text(site, "sandbox-1", "/ledger/summary").await;
+    let summary = site.text("sandbox-1", "/ledger/summary").await.expect("a summary");
     let summary: Value = serde_json::from_str(&summary).expect("JSON");
     assert_eq!(summary["early"], 0, "{summary}");
     for line in site.ledger().await {

@@ -80,8 +80,7 @@ async fn what_a_relay_published_and_could_not_mark_is_published_again_and_refuse
     assert_eq!(proxy.cuts(), 1);
     all_paid_once(&site, &ids, seconds(30)).await;
     assert_eq!(site.ledger().await.len(), ids.len(), "a duplicate asks the gateway for nothing");
-    let metrics = site.http.get(format!("{}/metrics", site.url("worker-1"))).send().await.expect("metrics");
-    let metrics = metrics.text().await.expect("a text");
+    let metrics = site.text("worker-1", "/metrics").await.expect("metrics");
     let refused: f64 = metrics
         .lines()
         .filter(|line| line.starts_with("punctual_claims_total"))

@@ -105,8 +105,7 @@ async fn a_relay_frozen_between_publishing_and_marking_is_fenced_when_it_wakes_a
     proxy.set(Fault::Pass).await;
     site.role("relay-1").thaw();
     eventually("its mark is refused", seconds(20), || async {
-        let metrics = site.http.get(format!("{}/metrics", site.url("relay-1"))).send().await.ok()?;
-        let metrics = metrics.text().await.ok()?;
+        let metrics = site.text("relay-1", "/metrics").await.ok()?;
         let fenced = metrics.lines().find_map(|line| line.strip_prefix("punctual_relay_fenced_total "))?;
         (fenced.parse::<f64>().ok()? >= 1.0).then_some(())
     })

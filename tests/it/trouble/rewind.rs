@@ -52,8 +52,7 @@ async fn copies(site: &Installation, ids: &[String]) {
 
 /// Claims of this worker that were refused because the payment was done already.
 async fn refused(site: &Installation, name: &str) -> f64 {
-    let metrics = site.http.get(format!("{}/metrics", site.url(name))).send().await.expect("metrics");
-    let metrics = metrics.text().await.expect("a text");
+    let metrics = site.text(name, "/metrics").await.expect("metrics");
     let claims = metrics.lines().filter(|line| line.starts_with("punctual_claims_total"));
     let done = claims.filter(|line| line.contains("completed") || line.contains("stale"));
     done.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()

@@ -17,6 +17,7 @@ use super::row::{Row, template};
 use super::state::{By, Doing, Held, State, Worker};
 use super::terms::{Break, DUE, KEY_MARGIN, KEY_TTL, Terms, Tick, instant, ladders, mono};
 use punctual::domain::decision::{Decision, SendsAnswered};
+use punctual::domain::declines::DeclineCounts;
 use punctual::domain::effect::{self, Refusal, Settling};
 use punctual::domain::facts::Facts;
 use punctual::domain::guard::{self, CancelGuard, ClaimGuard, Holding, Lineage, SettleGuard};
@@ -177,7 +178,12 @@ impl Protocol {
         let seen = if self.breaks(Break::ChargeAfterWish) { unwished } else { worker.view };
         let facts = self.facts(if anew { worker.view.renderer? } else { worker.renderer });
         let row = self.payment(&seen);
-        let view = View { payment: &row, was: worker.was, key_age: worker.key_age.map(age) };
+        let view = View {
+            payment: &row,
+            was: worker.was,
+            key_age: worker.key_age.map(age),
+            declines: DeclineCounts::default(),
+        };
         let now = instant(state.now);
         let planned = plan(&view, facts, now);
         let planned = if anew { planned } else { with_request(planned, &row, facts, &[worker.renderer; 32]) };
@@ -224,7 +230,12 @@ impl Protocol {
     pub fn send(&self, state: &mut State, at: usize) -> Option<()> {
         let worker = state.workers[at];
         let row = self.payment(&worker.view);
-        let view = View { payment: &row, was: worker.was, key_age: worker.key_age.map(age) };
+        let view = View {
+            payment: &row,
+            was: worker.was,
+            key_age: worker.key_age.map(age),
+            declines: DeclineCounts::default(),
+        };
         let mut gate = gate(&view, mono(worker.asked_at), &self.lease, self.facts(worker.renderer));
         let Doing::AtGate(wants) = worker.doing else { return None };
         if wants == Wants::Void {
@@ -322,7 +333,12 @@ impl Protocol {
             }
             _ => {}
         }
-        let view = View { payment: &seen, was: worker.was, key_age: worker.key_age.map(age) };
+        let view = View {
+            payment: &seen,
+            was: worker.was,
+            key_age: worker.key_age.map(age),
+            declines: DeclineCounts::default(),
+        };
         let facts = self.facts(worker.renderer);
         let mut decision = decide(&view, &answer, facts, &self.ladders, instant(at), PerMille(0));
         if self.breaks(Break::UnknownIsFailed) && decision.to == Status::Unknown {

@@ -7,6 +7,7 @@
 //! `met:` properties of the positive variants are not found and their tests fail.
 
 use chrono::{DateTime, TimeDelta, Utc};
+use punctual::domain::declines::DeclineCaps;
 use punctual::domain::facts::{Declines, Facts, LookupSupport};
 use punctual::domain::lease::{Lease, Mono};
 use punctual::domain::payment::{OnExhausted, RetryPolicy};
@@ -205,6 +206,7 @@ impl Terms {
             declines: believed,
             lookup: self.lookup,
             async_final_within: self.pends.then(|| hours(PENDING_WITHIN)),
+            caps: DeclineCaps::default(),
         }
     }
 

@@ -40,7 +40,16 @@ const ROOTS: &[&str] = &["roles", "cli", "dev", "main", "lib"];
 const DRIVERS: &[(&str, &[&str])] = &[
     ("sqlx", &["src/schedule/"]),
     ("rdkafka", &["src/bucket/"]),
-    ("reqwest", &["src/gateway/", "src/publisher/webhooks", "src/client.rs", "src/intake/token"]),
+    (
+        "reqwest",
+        &[
+            "src/gateway/",
+            "src/publisher/webhooks",
+            "src/client.rs",
+            "src/intake/token",
+            "src/sandbox/callbacks.rs",
+        ],
+    ),
     ("axum", &["src/intake/", "src/sandbox/", "src/platform/health.rs", "src/operations/dashboard"]),
     ("backoff", &["src/platform/reconnect.rs"]),
     ("metrics_exporter_prometheus", &["src/platform/metrics/"]),
