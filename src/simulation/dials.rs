@@ -150,6 +150,8 @@ pub struct Dials {
 pub struct Truth {
     pub replays_declines: bool,
     pub key_ttl: Duration,
+    /// A void leaves a tombstone.
+    pub voids: bool,
 }
 
 /// The longest call at a gateway that may be slower than a lease.
@@ -182,7 +184,7 @@ impl Dials {
             drain: secs(9),
             ..config::Worker::default()
         };
-        Self {
+        let mut world = Self {
             seed,
             payments,
             workers: 2 + chance.below(3) as usize,
@@ -201,12 +203,14 @@ impl Dials {
                 caps: DeclineCaps { per_day: if seed % 4 == 3 { 3 } else { 0 }, per_30_days: 0 },
                 ..profile(replays_declines, key_ttl, lookup, &faults, &chance)
             },
-            truth: Truth { replays_declines, key_ttl },
+            truth: Truth { replays_declines, key_ttl, voids: true },
             ladders: ladders(),
             settings,
             lookup_lag: if chance.hits(400) { secs(1 + chance.below(20)) } else { Duration::ZERO },
             faults,
-        }
+        };
+        world.profile.voids_by_key = chance.hits(500);
+        world
     }
 
     /// The same world, made so that leaving out one rule can matter in it. With every rule in place it is

@@ -37,7 +37,7 @@ const SEEDED: [Sabotage; 4] =
     [Sabotage::AgeTakenBack, Sabotage::NoFence, Sabotage::SpentNotice, Sabotage::LeaseToPending];
 
 /// What must have happened, or the run shows nothing.
-const SITUATIONS: [&str; 37] = [
+const SITUATIONS: [&str; 39] = [
     "created",
     "replayed",
     "key reused",
@@ -64,6 +64,8 @@ const SITUATIONS: [&str; 37] = [
     "lease expired",
     "deadline passed",
     "cancelled",
+    "wished",
+    "wished already",
     "deferred",
     "staged",
     "marked",
