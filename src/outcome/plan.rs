@@ -127,14 +127,18 @@ fn plan_open(view: &View<'_>, facts: &Facts, now: DateTime<Utc>) -> Plan {
 /// Is a void the way to decide an open key: wanted, offered, and sure to mean this key's own charge?
 pub(super) fn may_void(payment: &Payment, facts: &Facts, now: DateTime<Utc>) -> bool {
     match facts.voids {
-        VoidSupport::ByKey => !may_charge(payment, now) && key_is_usable(payment, facts, now),
+        VoidSupport::ByKey => {
+            let usable = key_is_usable(payment, facts, now) || sabotaged(Sabotage::VoidPastKey);
+            !may_charge(payment, now) && usable
+        }
         VoidSupport::None => false,
     }
 }
 
 /// Do wish and deadline still allow a charge (rule R10)?
 pub(super) fn may_charge(payment: &Payment, now: DateTime<Utc>) -> bool {
-    payment.cancel_wish_at.is_none() && !deadline_passed(payment, now)
+    let wished = payment.cancel_wish_at.is_some() && !sabotaged(Sabotage::ChargeAfterWish);
+    !wished && !deadline_passed(payment, now)
 }
 
 /// Holds the plan against the rendered request (rule R5): bytes that differ from those first sent
@@ -184,7 +188,11 @@ pub fn gate(view: &View<'_>, asked_at: Mono, lease: &Lease, facts: &Facts) -> Se
 /// two reasons to void.
 #[must_use]
 pub fn void_gate(view: &View<'_>, asked_at: Mono, lease: &Lease, facts: &Facts) -> SendGate {
-    SendGate { execute_before: None, ..gate(view, asked_at, lease, facts) }
+    let gate = SendGate { execute_before: None, ..gate(view, asked_at, lease, facts) };
+    if sabotaged(Sabotage::VoidPastKey) {
+        return SendGate { key_usable_until: None, key_usable_until_mono: None, ..gate };
+    }
+    gate
 }
 
 /// What a look-up means next.

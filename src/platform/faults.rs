@@ -46,6 +46,10 @@ bugs! {
     AgeTakenBack = "age-taken-back", "A claim that sent nothing takes back the age of a key that another one used (against R6).";
     SpentNotice = "spent-notice", "A notice of an earlier claim claims again (against R1).";
     RenewalWithoutFence = "renewal-without-fence", "A lease is renewed for whoever asks (against R14).";
+    FalseVoid = "false-void", "A gateway that keeps no tombstones is believed to void.";
+    VoidPastKey = "void-past-key", "A void is sent, and believed, however old its key is (against R6).";
+    ChargeAfterWish = "charge-after-wish", "A claim that finds a wish to cancel charges as if there were none.";
+    WishForgotten = "wish-forgotten", "A wish that comes while a claim is at work waits for the next rung.";
     FalseReplay = "false-replay", "A gateway that forgets declines is believed to replay them (against R4, R8).";
     AgelessKey = "ageless-key", "A gateway's keys are believed to live for ever (against R6).";
 }

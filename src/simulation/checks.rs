@@ -152,7 +152,7 @@ impl Case<'_> {
             self.must(holds, Is::M2, || format!("no earlier claim for {line:?}"));
             let wish = self.row.cancel_wish_at;
             let before = claimed.zip(wish).is_none_or(|(claim, wish)| claim.claimed_at <= wish);
-            self.must(before, Is::A1, || format!("wished at {wish:?}, then claimed and sent: {line:?}"));
+            self.must(before, Is::M11, || format!("wished at {wish:?}, then claimed and sent: {line:?}"));
             let due = self.row.due_at;
             self.must(line.at >= due, Is::M3, || format!("at {}, due at {due}", line.at));
             let body = body_of(&self.row, &payee_of(self.row.id));

@@ -240,6 +240,19 @@ impl Dials {
                 self.ladders.reask = vec![secs(1)];
                 keys_live(&mut self, secs(90));
             }
+            // Deadlines that pass while a request is late, or forgotten before anybody asks.
+            Sabotage::FalseVoid | Sabotage::VoidPastKey => {
+                (faults.request_late, faults.answer_lost) = (250, 250);
+                self.deadlines = 800;
+                let voids = bug == Sabotage::VoidPastKey;
+                (self.profile.voids_by_key, self.truth.voids) = (voids, voids);
+                self.ladders.reask = vec![secs(if voids { 100 } else { 3 })];
+                keys_live(&mut self, secs(90));
+            }
+            Sabotage::ChargeAfterWish => {
+                faults.answer_lost = 250;
+                self.profile.voids_by_key = true;
+            }
             Sabotage::LeaseToPending => {
                 (faults.worker_crashes, faults.answer_lost) = (40, 150);
                 self.deadlines = 800;

@@ -6,7 +6,7 @@
 //!
 //! Pure but for `prepare`, which is pure itself. If this dies here, nothing was sent yet.
 
-use crate::domain::facts::{Declines, Facts, LookupSupport};
+use crate::domain::facts::{Declines, Facts, LookupSupport, VoidSupport};
 use crate::domain::reason::Reason;
 use crate::domain::verdict::NotSent;
 use crate::gateway::{FrozenRequest, Gateway, Profile};
@@ -94,7 +94,7 @@ pub fn facts(profile: &Profile) -> Facts {
             Declines::Forgotten
         },
         lookup: if profile.lookup { LookupSupport::ByKey } else { LookupSupport::None },
-        voids: profile.void_support(),
+        voids: if sabotaged(Sabotage::FalseVoid) { VoidSupport::ByKey } else { profile.void_support() },
         async_final_within: profile.async_final_within,
         caps: profile.caps,
     }

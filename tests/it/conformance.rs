@@ -33,8 +33,13 @@ fn setting(name: &str) -> Option<u64> {
 }
 
 /// What memory is broken by.
-const SEEDED: [Sabotage; 4] =
-    [Sabotage::AgeTakenBack, Sabotage::NoFence, Sabotage::SpentNotice, Sabotage::LeaseToPending];
+const SEEDED: [Sabotage; 5] = [
+    Sabotage::AgeTakenBack,
+    Sabotage::NoFence,
+    Sabotage::SpentNotice,
+    Sabotage::LeaseToPending,
+    Sabotage::WishForgotten,
+];
 
 /// What must have happened, or the run shows nothing.
 const SITUATIONS: [&str; 39] = [

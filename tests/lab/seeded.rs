@@ -19,7 +19,7 @@ fn the_binary_that_is_released_carries_no_seeded_bug() {
 #[cfg(feature = "faults")]
 mod worlds {
     use super::Sabotage;
-    use punctual::domain::invariants::Invariant::{self, H4, H5, H6, K1, K6, M1, M3, M5, M7, M8};
+    use punctual::domain::invariants::Invariant::{self, H4, H5, H6, K1, K6, M1, M3, M5, M7, M8, M11};
     use punctual::simulation::finds;
     use std::time::Instant;
 
@@ -29,7 +29,7 @@ mod worlds {
     const WORLDS: u64 = 60;
 
     /// What the simulation finds, and the promises of which one must break.
-    const CAUGHT: [(Sabotage, &[Invariant]); 15] = [
+    const CAUGHT: [(Sabotage, &[Invariant]); 18] = [
         (Sabotage::NoFence, &[H4, M8]),
         (Sabotage::OffsetAtPoll, &[K1]),
         (Sabotage::CancelFromUnknown, &[M7, M8]),
@@ -43,16 +43,20 @@ mod worlds {
         (Sabotage::KeyAgeAtClaimOnly, &[M5]),
         (Sabotage::NotFoundIsProof, &[M1, M5, M7, M8]),
         (Sabotage::RenewalWithoutFence, &[H4]),
+        (Sabotage::FalseVoid, &[M7, M8]),
+        (Sabotage::VoidPastKey, &[M7, M8]),
+        (Sabotage::ChargeAfterWish, &[M11]),
         (Sabotage::FalseReplay, &[M1, M8, H6]),
         (Sabotage::AgelessKey, &[M1, M5]),
     ];
     /// Found by `tests/it`, which has what it takes: transactions in flight, a client on a real network, and
     /// Postgres to compare with.
-    const ELSEWHERE: [Sabotage; 4] = [
+    const ELSEWHERE: [Sabotage; 5] = [
         Sabotage::CursorWithoutSnapshot,
         Sabotage::HiddenRetry,
         Sabotage::AgeTakenBack,
         Sabotage::SpentNotice,
+        Sabotage::WishForgotten,
     ];
 
     #[allow(clippy::disallowed_methods, reason = "measures itself, decides nothing")]

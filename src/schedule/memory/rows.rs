@@ -196,6 +196,9 @@ impl Row {
         let (verdict, request_hash) = (&answer.verdict, answer.request_hash);
         let settling = Settling { decision, was, verdict, opened_key, request_hash };
         effect::apply_settle(&mut self.payment, &settling, now).unwrap();
+        if let (Some(next), true) = (decision.next_attempt_at, sabotaged(Sabotage::WishForgotten)) {
+            self.payment.next_attempt_at = next;
+        }
         self.held = None;
         let detail = words::detail(answer, decision.reason);
         self.record(Some(Status::Processing), Event::Moved(decision.cause), &worker.0, &detail, now);

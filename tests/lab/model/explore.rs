@@ -155,9 +155,7 @@ impl Protocol {
         if status == Status::Pending && self.terms.deadline.is_some() {
             actions.push(Action::Deadline);
         }
-        let asks = state.holding.is_some_and(|held| held.asks) && self.terms.voids;
-        let may_cancel = matches!(status, Status::Pending | Status::Unknown) || asks;
-        if self.terms.cancels && faulty && may_cancel {
+        if self.terms.cancels && faulty && !state.is_at_end() {
             actions.push(Action::Cancel);
         }
         if state.quarantined {
@@ -317,7 +315,7 @@ impl State {
     fn hear(&mut self, at: usize, hears: bool) {
         let Doing::Sent(wants, answer) = self.workers[at].doing else { return };
         let word = answer.filter(|_| hears).unwrap_or(Word::Silence);
-        let by = if wants == Wants::Charge { By::Sending } else { By::Asking };
+        let by = if wants == Wants::Charge { By::Sending } else { By::Voiding };
         self.workers[at].doing = Doing::Knows { word, by, at: self.now };
     }
 

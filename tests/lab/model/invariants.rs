@@ -72,7 +72,7 @@ const SITUATIONS: [Situation; 16] = [
         },
     ),
     situation("cancelled", |terms| terms.cancels, |state| state.ghost.cancelled),
-    situation("a wish", |terms| terms.cancels, |state| state.row.wish),
+    situation("a wish", |terms| terms.cancels && terms.voids, |state| state.row.wish),
     situation("voided", |terms| terms.voids, |state| state.row.status == Status::Cancelled && state.row.wish),
     situation(
         "a charge on its way to a tombstone",

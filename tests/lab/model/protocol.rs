@@ -20,7 +20,6 @@ use punctual::domain::decision::{Decision, SendsAnswered};
 use punctual::domain::declines::DeclineCounts;
 use punctual::domain::effect::{self, Refusal, Settling};
 use punctual::domain::facts::Facts;
-use punctual::domain::facts::VoidSupport;
 use punctual::domain::guard::{self, CancelGuard, ClaimGuard, Holding, Lineage, SettleGuard};
 use punctual::domain::guard_cases::notice;
 use punctual::domain::ids::{ClaimId, Epoch, Fence};
@@ -31,7 +30,9 @@ use punctual::domain::reason::Reason;
 use punctual::domain::retry::{Ladders, PerMille};
 use punctual::domain::state::{Cause, MOVES, Status};
 use punctual::domain::verdict::{Lookup, NotSent};
-use punctual::outcome::{AfterLookup, Plan, View, after_lookup, decide, gate, parked, plan, with_request};
+use punctual::outcome::{
+    AfterLookup, Plan, View, after_lookup, decide, gate, parked, plan, void_gate, with_request,
+};
 use punctual::schedule::{Answer, How};
 use std::time::Duration;
 
@@ -144,7 +145,7 @@ impl Protocol {
         state.ghost.demand(Invariant::H3, state.row.fence > state.ghost.fence);
         state.ghost.fence = state.row.fence;
         let claim = state.claims;
-        state.holding = Some(Held { claim, since: state.now, asks: was == Status::Unknown });
+        state.holding = Some(Held { claim, since: state.now });
         let doing =
             if answered || self.breaks(Break::UncommittedClaim) { Doing::Claimed } else { Doing::Unsure };
         let (view, asked_at, renderer) = (state.row, state.now, state.deployed);
@@ -189,7 +190,7 @@ impl Protocol {
         let planned = plan(&view, facts, now);
         let planned = if anew { planned } else { with_request(planned, &row, facts, &[worker.renderer; 32]) };
         let knows = |word, by| Doing::Knows { word, by, at: state.now };
-        if self.voids(&worker, state.now) {
+        if self.breaks(Break::VoidPastKey) && seen.wish && seen.unanswered > 1 {
             state.workers[at].doing = Doing::AtGate(Wants::Void);
             return Some(());
         }
@@ -197,7 +198,7 @@ impl Protocol {
             Plan::Charge => Doing::AtGate(Wants::Charge),
             Plan::GiveBack(why) => knows(not_sent(why), By::Itself),
             Plan::Park(_) => Doing::Parks,
-            Plan::Void => unreachable!("this gateway does not void"),
+            Plan::Void => Doing::AtGate(Wants::Void),
             Plan::LookUpThenCharge | Plan::LookUpOnly => {
                 let found = self.look_up(state, &worker, shown);
                 if self.breaks(Break::NotFoundIsClean) && matches!(found, Lookup::NotFound { .. }) {
@@ -238,12 +239,9 @@ impl Protocol {
             key_age: worker.key_age.map(age),
             declines: DeclineCounts::default(),
         };
-        let mut gate = gate(&view, mono(worker.asked_at), &self.lease, self.facts(worker.renderer));
         let Doing::AtGate(wants) = worker.doing else { return None };
-        if wants == Wants::Void {
-            // What it wants is that nothing be charged: no deadline forbids that.
-            gate.execute_before = None;
-        }
+        let gate_of = if wants == Wants::Void { void_gate } else { gate };
+        let mut gate = gate_of(&view, mono(worker.asked_at), &self.lease, self.facts(worker.renderer));
         match self.terms.broken {
             Break::VoidPastKey => (gate.key_usable_until, gate.key_usable_until_mono) = (None, None),
             Break::SendAfterLease => gate.send_before = Mono(Duration::MAX),
@@ -302,17 +300,6 @@ impl Protocol {
         ghost.demand(Invariant::M11, ghost.wished.is_none_or(|claims| worker.claim <= claims));
         ghost.demand(Invariant::H9, !ghost.hard);
         ghost.sent |= claim;
-    }
-
-    /// A void is asked for where the outcome is open, nothing may be charged any more, and the gateway
-    /// still remembers the key: past that, a tombstone would stand over a charge it has forgotten.
-    fn voids(&self, worker: &Worker, now: Tick) -> bool {
-        let row = &worker.view;
-        let wished = row.wish && !self.breaks(Break::ChargeAfterWish);
-        let forbidden = wished || self.terms.deadline.is_some_and(|deadline| now >= deadline);
-        let usable = row.first_sent_at.is_some_and(|first| now < first + (KEY_TTL - KEY_MARGIN));
-        let open = row.unanswered > 1;
-        self.terms.voids && open && forbidden && (usable || self.breaks(Break::VoidPastKey))
     }
 
     /// What one answer does, decided in the tick in which it came.
@@ -426,16 +413,20 @@ impl Protocol {
     pub fn cancel(&self, state: &mut State) -> Option<()> {
         let row = self.payment(&state.row);
         let now = instant(state.now);
-        if guard::cancel(&row, VoidSupport::None, Self::lineage(state)) == CancelGuard::Win {
+        let answer = guard::cancel(&row, self.facts(1).voids, Self::lineage(state));
+        if answer == CancelGuard::Win {
             self.write(state, Some(Cause::Cancelled), |row| effect::apply_cancel(row, now))?;
             state.ghost.cancelled = true;
         } else if row.status == Status::Unknown && self.breaks(Break::CancelFromUnknown) {
             (state.row.status, state.row.unanswered) = (Status::Cancelled, 0);
             state.ghost.cancelled = true;
-        } else if matches!(row.status, Status::Unknown | Status::Processing) && !state.row.wish {
+        } else if answer == CancelGuard::Wish {
             // A claim that asks again does not see the wish; the next one does.
-            state.row.wish = true;
-            state.ghost.wished = self.terms.voids.then_some(state.claims);
+            self.write(state, None, |row| {
+                effect::apply_wish(row, now);
+                Ok(())
+            })?;
+            state.ghost.wished = Some(state.claims);
             if self.breaks(Break::CancelledAtWish) {
                 (state.row.status, state.row.unanswered, state.holding) = (Status::Cancelled, 0, None);
                 state.ghost.cancelled = true;

@@ -16,8 +16,6 @@ use punctual::schedule::How;
 pub struct Held {
     pub claim: u8,
     pub since: Tick,
-    /// It was claimed from UNKNOWN, so that a cancel can be wished.
-    pub asks: bool,
 }
 
 /// How a worker came by what it knows.
@@ -25,6 +23,7 @@ pub struct Held {
 pub enum By {
     Sending,
     Asking,
+    Voiding,
     /// Neither.
     Itself,
 }
@@ -34,6 +33,7 @@ impl By {
         match self {
             Self::Sending => How::Sent,
             Self::Asking => How::LookedUp,
+            Self::Voiding => How::Voided,
             Self::Itself => How::NotStarted,
         }
     }

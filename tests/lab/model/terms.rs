@@ -205,7 +205,7 @@ impl Terms {
             key_margin: hours(KEY_MARGIN),
             declines: believed,
             lookup: self.lookup,
-            voids: VoidSupport::None,
+            voids: if self.voids { VoidSupport::ByKey } else { VoidSupport::None },
             async_final_within: self.pends.then(|| hours(PENDING_WITHIN)),
             caps: DeclineCaps::default(),
         }
