@@ -418,10 +418,7 @@ fn a_check_that_looked_at_nothing_is_unknown() {
     let mut late = honest();
     late.topics.events_complete_from = Some(after(1_000));
     late.topics.events.clear();
-    assert!(
-        found(&late, Valid::Unknown).contains("K4"),
-        "the topic has forgotten the payment's first events"
-    );
+    assert!(found(&late, Valid::Unknown).contains("K4"), "the topic has forgotten the first events");
 }
 
 #[test]

@@ -211,7 +211,10 @@ pub(super) fn nothing_is_charged_after_a_wish(records: &Records, index: &Index<'
     for payment in &records.payments {
         let mut rows = index.history_of(payment.id).iter();
         let Some(wish) = rows.find(|told| told.row.event == Event::CancelWished) else { continue };
-        let after = |line: &&&LedgerLine| line.fence.is_some_and(|fence| fence > wish.row.fence.0);
+        let after = |line: &&&LedgerLine| {
+            let is_later = line.fence.is_some_and(|fence| fence > wish.row.fence.0);
+            is_later && line.request == Requested::Charge
+        };
         let line = index.lines_of(payment.id).iter().find(after);
         checked.look(line.is_none(), || format!("{}: {:?}", payment.id, line.map(|line| line.told())));
     }

@@ -249,6 +249,11 @@ impl Dials {
                 self.ladders.reask = vec![secs(if voids { 100 } else { 3 })];
                 keys_live(&mut self, secs(90));
             }
+            // Where wishes are kept, none is refused.
+            Sabotage::CancelFromUnknown => {
+                faults.answer_lost = 250;
+                self.profile.voids_by_key = false;
+            }
             Sabotage::ChargeAfterWish => {
                 faults.answer_lost = 250;
                 self.profile.voids_by_key = true;
