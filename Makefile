@@ -1,5 +1,5 @@
 # The commands of daily work. Everything they start, they stop.
-.PHONY: run test simulate bench evidence-main evidence-proof check fmt install
+.PHONY: run test simulate bench evidence-main evidence-proof evidence-money check fmt install
 
 # Everything on this machine, ready to try.
 run: install
@@ -24,6 +24,14 @@ evidence-proof: install
 	cargo test --locked --features faults --no-run
 	cargo test --locked --features faults --test evidence --no-run
 	.ci/with-services cargo test --locked --features faults --test evidence -- proof
+
+# What the money protocol must show on real services: every unknown outcome at four kinds of gateway, workers
+# frozen at ten places, cancels at the due instant, keys that expire, a backlog. Fifteen minutes after the
+# build at most.
+evidence-money: install
+	cargo test --locked --features faults --no-run
+	cargo test --locked --features faults --test evidence --no-run
+	.ci/with-services cargo test --locked --features faults --test evidence -- money
 
 # A million payments in worlds full of faults, on virtual time, optimised: every promise checked, every
 # situation counted, a figure a line. A few minutes after the build; PAYMENTS=10000 is quicker.

@@ -295,7 +295,8 @@ async fn refuse_wrong_topics(kafka: &config::Kafka, clock: &SharedClock) -> Resu
 
 /// Rule R4: an account's identity is not edited by configuration.
 async fn register(schedule: &Postgres, profile: &gateway::Profile) -> Result<(), Ended> {
-    let on_record = schedule.register_gateway(&profile.name, &profile.account).await.map_err(failed)?;
+    let registered = schedule.register_gateway(&profile.name, &profile.account, profile.void_support());
+    let on_record = registered.await.map_err(failed)?;
     if on_record == profile.account {
         return Ok(());
     }

@@ -3,7 +3,7 @@
 
 use super::checked::Checked;
 use super::index::Index;
-use super::records::{Op, Operation, Records};
+use super::records::{LedgerLine, Op, Operation, Records};
 use crate::domain::ids::PaymentId;
 use crate::domain::invariants::Invariant as Is;
 use crate::domain::state::Status;
@@ -16,14 +16,16 @@ fn granted(records: &Records, op: Op) -> impl Iterator<Item = &Operation> {
 /// 200 means that it never was and never is charged.
 pub(super) fn granted_cancels_are_never_charged(records: &Records, index: &Index<'_>) -> Checked {
     let mut checked = Checked::new(Is::M7);
-    for cancel in granted(records, Op::Cancel) {
+    // 202 recorded a wish and promised no outcome.
+    for cancel in granted(records, Op::Cancel).filter(|cancel| cancel.status != Some(202)) {
         let Some(id) = cancel.payment_id else {
             checked.look(false, || format!("granted for no payment: {}", cancel.told()));
             continue;
         };
         let charged = index.charged.contains(&id);
         let answered = cancel.answered_at;
-        let later = index.lines_of(id).iter().find(|line| answered.is_some_and(|at| line.at > at));
+        let is_later = |line: &&&LedgerLine| line.could_charge() && answered.is_some_and(|at| line.at > at);
+        let later = index.lines_of(id).iter().find(is_later);
         checked.look(!charged && later.is_none(), || {
             let later = later.map(|line| line.told());
             format!("{}: charged {charged}, later {later:?}", cancel.told())
@@ -75,8 +77,9 @@ pub(super) fn one_key_names_one_payment(records: &Records) -> Checked {
     checked
 }
 
-/// Per payment: a granted cancel and a later claim exclude each other; a payment that was only ever
-/// refused its cancel is not CANCELLED by it; what was acknowledged is found.
+/// Per payment: a granted cancel and a later claim exclude each other; so do a recorded wish and a charge sent
+/// under a later claim; a payment that was only ever refused its cancel is not CANCELLED by it; what was
+/// acknowledged is found.
 pub(super) fn answers_and_rows_agree(index: &Index<'_>) -> Checked {
     let mut checked = Checked::new(Is::A1);
     for (id, operations) in &index.operations {
@@ -90,7 +93,12 @@ pub(super) fn answers_and_rows_agree(index: &Index<'_>) -> Checked {
                 .attempts_of(*id)
                 .iter()
                 .find(|claim| operation.answered_at.is_some_and(|at| claim.claimed_at > at));
+            let sent = index.attempts_of(*id).iter().find(|claim| {
+                let is_later = operation.answered_at.is_some_and(|at| claim.claimed_at > at);
+                is_later && claim.how.as_deref() == Some("sent")
+            });
             let holds = match (operation.op, operation.status) {
+                (Op::Cancel, Some(202)) => sent.is_none(),
                 (Op::Cancel, Some(200..=299)) => status == Some(Status::Cancelled) && claim.is_none(),
                 (Op::Cancel, Some(409)) => status != Some(Status::Cancelled) || may_have_cancelled,
                 // It was there before its owner asked.

@@ -83,6 +83,7 @@ situations! {
     re_asks: database, "claims of payments whose outcome was unknown",
         |r, _| r.attempts.iter().filter(|a| a.was == Status::Unknown).count();
     look_ups: database, "outcomes found by asking", |r, _| r.attempts.iter().filter(|a| a.how.as_deref() == Some("looked_up")).count();
+    voids: database, "keys voided, or found decided by a void", |r, _| r.attempts.iter().filter(|a| a.how.as_deref() == Some("void")).count();
     epoch_bumps: database, "claims under a later epoch's key", |r, _| r.attempts.iter().filter(|a| a.epoch > 0).count();
     hard_declines: database, "refusals for good", |r, _| r.attempts.iter().filter(|a| is_hard(a)).count();
     parkings: database, "payments held for a human", |r, _| r.history.iter().filter(|t| t.row.to == Status::Parked).count();
@@ -94,6 +95,7 @@ situations! {
     unanswered: operations, "operations whose outcome the client does not know", |r, _| r.operations.iter().filter(|it| it.is_unknown()).count();
     lost_commits: operations, "creates that were made and not answered", |r, _| lost_commits(r);
     cancels_granted: operations, "cancels answered 200", |r, _| answered(r, Op::Cancel, 200);
+    cancels_wished: operations, "cancels answered 202", |r, _| answered(r, Op::Cancel, 202);
     cancels_refused: operations, "cancels answered 409", |r, _| answered(r, Op::Cancel, 409);
     reads: operations, "reads answered 200", |r, _| answered(r, Op::Read, 200);
     notices: topics, "notices in the ring", |r, _| r.topics.notices.len();

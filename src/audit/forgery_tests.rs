@@ -1,6 +1,8 @@
 //! The checks can fail: every kind of forgery is caught by its own number, an honest record by none, and
 //! what was not given or never happened is unknown.
 
+mod late_request_tests;
+
 use super::{
     Asked, Checked, Coverage, Given, LedgerLine, Op, Operation, Records, Report, Requirement, Rules,
     SITUATIONS, Valid, check,
@@ -83,6 +85,7 @@ fn line(number: u8, key: &str, verdict: &str) -> LedgerLine {
         payee: Some("sim_ok".into()),
         verdict: verdict.into(),
         charged: verdict == "charged",
+        request: super::records::Requested::Charge,
     }
 }
 
@@ -494,3 +497,5 @@ fn a_payment_with_one_attempt_takes_no_more_memory_than_is_said() {
     let all = 2 * (rows + others + topics) + texts;
     assert!(all <= super::BYTES_PER_PAYMENT, "{rows} rows, {others} lines, {topics} records, {texts} texts");
 }
+
+mod voids;

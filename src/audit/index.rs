@@ -3,6 +3,7 @@
 use super::records::{LedgerLine, Operation, Records};
 use crate::domain::ids::PaymentId;
 use crate::schedule::audit::{AttemptRow, PaymentRow, Told};
+use chrono::{DateTime, Utc};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
@@ -61,6 +62,14 @@ impl<'a> Index<'a> {
     /// In the order of the ledger.
     pub(super) fn lines_of(&self, payment: PaymentId) -> &[&'a LedgerLine] {
         self.lines.get(&payment).map_or(&[], Vec::as_slice)
+    }
+
+    /// A request under a claim that was made before `at` and had no outcome then: that of a worker which was
+    /// frozen past its lease, and which no check of ours can hold back any more. The key makes it harmless.
+    pub(super) fn was_open_at(&self, line: &LedgerLine, at: DateTime<Utc>) -> bool {
+        self.claim_of(line).is_some_and(|claim| {
+            claim.claimed_at < at && claim.settled_at.is_none_or(|settled_at| settled_at > at)
+        })
     }
 
     /// It moved after the ledger was read: the two cannot be compared.

@@ -2,7 +2,7 @@
 
 use super::checked::Checked;
 use super::index::Index;
-use super::records::{LedgerLine, Records, Rules};
+use super::records::{LedgerLine, Records, Requested, Rules};
 use crate::domain::history::Event;
 use crate::domain::invariants::Invariant as Is;
 use crate::domain::reason::Reason;
@@ -53,7 +53,8 @@ pub(super) fn nothing_early(records: &Records, index: &Index<'_>) -> Checked {
 
 pub(super) fn amounts_are_equal(records: &Records, index: &Index<'_>) -> Checked {
     let mut checked = Checked::new(Is::M4);
-    for line in &records.ledger {
+    // A void names a key and nothing else.
+    for line in records.ledger.iter().filter(|line| line.request == Requested::Charge) {
         let equal = index.payment_of(line).is_some_and(|payment| {
             line.amount == Some(payment.amount)
                 && line.currency.as_ref() == Some(&payment.currency)
@@ -118,7 +119,7 @@ fn cut_off(opened: DateTime<Utc>, rules: &Rules) -> DateTime<Utc> {
 pub(super) fn one_request_per_attempt(records: &Records) -> Checked {
     let mut checked = Checked::new(Is::M6);
     let mut count: BTreeMap<_, Vec<u64>> = BTreeMap::new();
-    for line in &records.ledger {
+    for line in records.ledger.iter().filter(|line| line.request == Requested::Charge) {
         count.entry(line.claim_id).or_default().push(line.seq);
     }
     for (claim, lines) in count {
@@ -129,7 +130,9 @@ pub(super) fn one_request_per_attempt(records: &Records) -> Checked {
 }
 
 /// FAILED and CANCELLED are the end of all requests, unless the gateway's own record repaired them;
-/// PARKED is until somebody who may acts.
+/// PARKED is until somebody who may acts. Excepted are voids, which may come late, with what a tombstone
+/// refuses, and the late request of a frozen worker's earlier claim: after FAILED it must not charge, and for
+/// its sake what is not proven is PARKED.
 pub(super) fn nothing_after_the_end(records: &Records, index: &Index<'_>) -> Checked {
     let mut checked = Checked::new(Is::M8);
     for payment in &records.payments {
@@ -140,9 +143,11 @@ pub(super) fn nothing_after_the_end(records: &Records, index: &Index<'_>) -> Che
             }
             let left = rows.iter().skip(place + 1).find(|later| is_authorised(later.row.event));
             let until = left.map(|left| left.row.at);
-            let during =
-                |line: &&&LedgerLine| line.at > told.row.at && until.is_none_or(|until| line.at < until);
-            let later = index.lines_of(payment.id).iter().find(during);
+            let during = |line: &&&LedgerLine| {
+                line.could_charge() && line.at > told.row.at && until.is_none_or(|until| line.at < until)
+            };
+            let excused = |line: &&&LedgerLine| index.was_open_at(line, told.row.at);
+            let later = index.lines_of(payment.id).iter().filter(during).find(|line| !excused(line));
             let charged = index.charged.contains(&payment.id);
             let holds = match told.row.to {
                 Status::Failed | Status::Cancelled => later.is_none() && (!charged || until.is_some()),
@@ -218,8 +223,9 @@ pub(super) fn completed_means_charged(records: &Records, index: &Index<'_>) -> C
 
 /// Parked because nobody but the gateway's people can say whether it was charged.
 fn undecided(payment: &PaymentRow) -> bool {
-    const UNDECIDED: [Reason; 5] = [
+    const UNDECIDED: [Reason; 6] = [
         Reason::ContractViolation,
+        Reason::OutcomeUnknown,
         Reason::KeyExpiredUndecided,
         Reason::UnknownTooLong,
         Reason::UnprovenDecline,

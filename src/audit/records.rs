@@ -58,9 +58,28 @@ pub struct LedgerLine {
     pub verdict: String,
     /// This very request moved money.
     pub charged: bool,
+    /// What it asked for; lines from before there were voids do not say.
+    #[serde(default)]
+    pub request: Requested,
+}
+
+/// What a request asked the gateway for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Requested {
+    /// To move money.
+    #[default]
+    Charge,
+    /// To refuse every later charge under a key; it moves none.
+    Void,
 }
 
 impl LedgerLine {
+    /// It could have moved money: a charge that was not refused by a tombstone.
+    pub(super) fn could_charge(&self) -> bool {
+        self.request == Requested::Charge && self.verdict != "tombstoned"
+    }
+
     /// For witnesses: everything but the payee.
     pub(super) fn told(&self) -> String {
         let Self { seq, at, key, payment_id, claim_id, fence, amount, currency, verdict, charged, .. } = self;

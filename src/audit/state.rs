@@ -2,7 +2,7 @@
 
 use super::checked::Checked;
 use super::index::Index;
-use super::records::{Records, Rules};
+use super::records::{LedgerLine, Records, Rules};
 use crate::domain::history::{self, Event};
 use crate::domain::invariants::Invariant as Is;
 use crate::domain::state::{Cause, Status};
@@ -136,6 +136,14 @@ pub(super) fn retries_keep_budget_and_spacing(index: &Index<'_>, rules: &Rules) 
         for pair in attempts.windows(2) {
             let (before, next) = (pair[0], pair[1]);
             let Some(wait) = least_wait(attempts, before, rules) else { continue };
+            // A wish to cancel that came meanwhile is honoured at once, and sends nothing.
+            let wished = |told: &&&Told| {
+                let meanwhile = before.claimed_at <= told.row.at && told.row.at <= next.claimed_at;
+                told.row.event == Event::CancelWished && meanwhile
+            };
+            if index.history_of(id).iter().any(|told| wished(&told)) {
+                continue;
+            }
             let waited = next.claimed_at - before.claimed_at;
             let holds = TimeDelta::from_std(wait).is_ok_and(|wait| waited >= wait);
             checked.look(holds, || {
@@ -184,7 +192,10 @@ pub(super) fn nothing_is_sent_after_a_hard_decline(records: &Records, index: &In
     let mut checked = Checked::new(Is::H9);
     for attempt in records.attempts.iter().filter(|attempt| is_hard(attempt)) {
         let Some(settled_at) = attempt.settled_at else { continue };
-        let line = index.lines_of(attempt.payment).iter().find(|line| line.at > settled_at);
+        // The late request of a frozen worker is no send of ours any more, as long as it charges nothing.
+        let excused = |line: &LedgerLine| !line.charged && index.was_open_at(line, settled_at);
+        let mut lines = index.lines_of(attempt.payment).iter();
+        let line = lines.find(|line| line.could_charge() && line.at > settled_at && !excused(line));
         let sent = index
             .attempts_of(attempt.payment)
             .iter()

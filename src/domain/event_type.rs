@@ -39,7 +39,7 @@ event_types! {
     Refunded = "payment.refunded": "It was refunded in full.",
     Repaired = "payment.repaired": "The gateway's own record proved a charge on a payment that was final without one.",
     Fenced = "payment.fenced": "A late answer was kept as evidence and changed nothing.",
-    CancelWished = "payment.cancel_wished": "The client wished to cancel where no cancel could be granted.",
+    CancelWished = "payment.cancel_wished": "The client wished to cancel while the outcome was unknown; nothing is charged from the next claim on.",
     Noted = "payment.noted": "A remark was added; nothing changed.",
 }
 

@@ -22,6 +22,8 @@ pub struct Facts {
     pub declines: Declines,
     /// Whether the gateway can be asked about a key.
     pub lookup: LookupSupport,
+    /// Whether the gateway can be told that a key shall never charge.
+    pub voids: VoidSupport,
     /// A pending charge is decided by then, counted from the key's first send.
     pub async_final_within: Option<Duration>,
     /// How many declines of one destination are enough.
@@ -43,5 +45,18 @@ pub enum LookupSupport {
     /// It can.
     ByKey,
     /// It cannot; a resend under the same key is the only question there is.
+    None,
+}
+
+/// Whether the gateway voids by key.
+///
+/// A void is a tombstone: once it is answered "voided", no charge can happen under that key, ever, not
+/// even after the gateway has forgotten everything else about it. A key that was decided before the void
+/// came is answered with what became of it, and one that is being charged with "in use".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum VoidSupport {
+    /// It does.
+    ByKey,
+    /// It does not, or nobody has proven that it does.
     None,
 }

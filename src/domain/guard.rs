@@ -11,6 +11,7 @@
 //! restored database a payment may stand as PENDING that was charged after the backup; a cancel
 //! granted there would be answered 200 for money that moved (invariant M7).
 
+use super::facts::VoidSupport;
 use super::ids::{ClaimId, Fence, GatewayName};
 use super::notice::Notice;
 use super::payment::Payment;
@@ -153,16 +154,28 @@ pub enum CancelGuard {
     Win,
     /// It is CANCELLED: the same answer again.
     Already,
+    /// The wish to cancel is recorded now: from here on no claim sends a charge, only voids and look-ups.
+    Wish,
+    /// The wish was recorded before and the outcome is still open: the same answer again.
+    Wished,
     /// Not possible in this state.
     Refused(Status),
     /// The database is in quarantine: answer 503, since this row cannot be trusted.
     Quarantined,
 }
 
-/// May the client cancel? Only a PENDING row without any open send: every other state might be
-/// charged already.
+/// May the client cancel? At once only a PENDING row without any open send: every other state might be
+/// charged already. While the outcome is unknown the wish is recorded, if the row's gateway voids by key:
+/// without voids a wish could only forbid the resend that may decide. A wish once recorded stands, also
+/// where the gateway was configured anew since: it forbids charges, and that needs no gateway.
+///
+/// In quarantine a wish is refused as a cancel is: who is answered 202 trusts that no later claim charges,
+/// and this database may have forgotten claims.
 #[must_use]
-pub fn cancel(row: &Payment, lineage: Lineage) -> CancelGuard {
+pub fn cancel(row: &Payment, voids: VoidSupport, lineage: Lineage) -> CancelGuard {
+    if is_asked_about(row) {
+        return wish(row, voids, lineage);
+    }
     match row.status {
         Status::Pending => match lineage {
             // The constraint PENDING ⇒ unanswered = 0 says it too; money is worth saying it twice.
@@ -177,6 +190,35 @@ pub fn cancel(row: &Payment, lineage: Lineage) -> CancelGuard {
         | Status::Failed
         | Status::Parked
         | Status::Refunded => CancelGuard::Refused(row.status),
+    }
+}
+
+fn wish(row: &Payment, voids: VoidSupport, lineage: Lineage) -> CancelGuard {
+    match (row.cancel_wish_at, voids, lineage) {
+        (None, VoidSupport::None, Lineage::Released | Lineage::Quarantined) => {
+            CancelGuard::Refused(row.status)
+        }
+        (Some(_), VoidSupport::ByKey | VoidSupport::None, Lineage::Released) => CancelGuard::Wished,
+        (None, VoidSupport::ByKey, Lineage::Released) => CancelGuard::Wish,
+        (Some(_), VoidSupport::ByKey | VoidSupport::None, Lineage::Quarantined)
+        | (None, VoidSupport::ByKey, Lineage::Quarantined) => CancelGuard::Quarantined,
+    }
+}
+
+/// Is its outcome unknown: in so many words, or while a claim asks about it? A claim keeps the rung that it
+/// stands on, and only an unknown outcome has one; and beside a first send no other can be open. So a held
+/// row with a rung or a second send was claimed from UNKNOWN.
+#[must_use]
+pub fn is_asked_about(row: &Payment) -> bool {
+    match row.status {
+        Status::Unknown => true,
+        Status::Processing => row.asks > 0 || row.unanswered > 1,
+        Status::Pending
+        | Status::Completed
+        | Status::Failed
+        | Status::Cancelled
+        | Status::Parked
+        | Status::Refunded => false,
     }
 }
 
@@ -263,8 +305,8 @@ mod tests {
                 Verb::ClaimLate { gateway, late_by, lineage } => {
                     Expect::Yes(row.is_some_and(|row| claim_late(row, gateway, *late_by, now(), *lineage)))
                 }
-                Verb::Cancel { lineage } => {
-                    Expect::Cancel(cancel(row.expect("cases of cancel have a row"), *lineage))
+                Verb::Cancel { voids, lineage } => {
+                    Expect::Cancel(cancel(row.expect("cases of cancel have a row"), *voids, *lineage))
                 }
                 Verb::FailByDeadline { lineage } => {
                     Expect::Yes(row.is_some_and(|row| fail_by_deadline(row, now(), *lineage)))

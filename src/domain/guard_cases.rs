@@ -4,6 +4,7 @@
 //! between the making of a row and the statement gives the same answer; the exact edges are unit
 //! tests of the guards. Not part of the product's interface.
 
+use super::facts::VoidSupport;
 use super::guard::{CancelGuard, ClaimGuard, Early, Holding, Lineage, PAUSE, RefusedBecause, SettleGuard};
 use super::ids::{ActorId, ClaimId, Fence, GatewayName, PaymentId};
 use super::money::{Currency, Minor, Money};
@@ -57,6 +58,8 @@ pub enum Verb {
     },
     /// [`super::guard::cancel`]
     Cancel {
+        /// Of the row's gateway.
+        voids: VoidSupport,
         /// Of the database.
         lineage: Lineage,
     },
@@ -307,8 +310,10 @@ impl Table {
             ("no cancel once refunded", Status::Refunded, Lineage::Released, Refused(Status::Refunded)),
             ("no cancel in quarantine", Status::Pending, Lineage::Quarantined, Quarantined),
         ] {
-            self.add(name, Some(self.row(status)), Verb::Cancel { lineage }, Expect::Cancel(expect));
+            let verb = Verb::Cancel { voids: VoidSupport::None, lineage };
+            self.add(name, Some(self.row(status)), verb, Expect::Cancel(expect));
         }
+        self.wishes();
         let (past, ahead) = (TimeDelta::minutes(-5), TimeDelta::minutes(5));
         for (name, status, deadline, lineage, expect) in [
             ("a pending row past its deadline fails", Status::Pending, past, Lineage::Released, true),
@@ -325,6 +330,51 @@ impl Table {
         let row = self.row(Status::Pending);
         let verb = Verb::FailByDeadline { lineage: Lineage::Released };
         self.add("without a deadline nothing fails", Some(row), verb, Expect::Yes(false));
+    }
+
+    /// Cancels of what is unknown, at gateways that void and at such that do not (any more).
+    fn wishes(&mut self) {
+        use CancelGuard::{Already, Quarantined, Refused, Win, Wish, Wished};
+        use Lineage::{Quarantined as Held, Released};
+        use Status::{Cancelled, Parked, Pending, Processing, Unknown};
+        let (by_key, none) = (VoidSupport::ByKey, VoidSupport::None);
+        let first = TimeDelta::minutes(-3);
+        for (name, status, asks, wish, voids, lineage, expect) in [
+            ("an unknown row at a voiding gateway takes a wish", Unknown, 1, None, by_key, Released, Wish),
+            ("a wish is repeated while unknown", Unknown, 1, Some(first), by_key, Released, Wished),
+            ("a wish outlives the voids of its gateway", Unknown, 1, Some(first), none, Released, Wished),
+            ("a claim that asks again takes a wish", Processing, 1, None, by_key, Released, Wish),
+            ("a wish is repeated while asked about", Processing, 2, Some(first), by_key, Released, Wished),
+            (
+                "a claim that asks again takes no wish without voids",
+                Processing,
+                1,
+                None,
+                none,
+                Released,
+                Refused(Processing),
+            ),
+            ("a first send takes no wish", Processing, 0, None, by_key, Released, Refused(Processing)),
+            ("no wish in quarantine", Unknown, 1, None, by_key, Held, Quarantined),
+            ("no repeated wish in quarantine", Processing, 1, Some(first), by_key, Held, Quarantined),
+            ("no wish without voids in quarantine", Unknown, 1, None, none, Held, Refused(Unknown)),
+            ("a clean row with a wish is cancelled", Pending, 0, Some(first), by_key, Released, Win),
+            (
+                "a cancelled row with a wish answers the same",
+                Cancelled,
+                0,
+                Some(first),
+                by_key,
+                Released,
+                Already,
+            ),
+            ("a parked row takes no wish", Parked, 0, None, by_key, Released, Refused(Parked)),
+        ] {
+            let mut row = self.row(status);
+            row.asks = asks;
+            row.cancel_wish_at = wish.map(|ago| self.now + ago);
+            self.add(name, Some(row), Verb::Cancel { voids, lineage }, Expect::Cancel(expect));
+        }
     }
 
     fn settles_and_reaps(&mut self) {

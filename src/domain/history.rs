@@ -41,7 +41,7 @@ pub enum Event {
     Moved(Cause),
     /// A late answer was kept off the status by the fence (rule R2); from = to.
     Fenced,
-    /// The client wished to cancel where no cancel could be granted; from = to.
+    /// The client wished to cancel while the outcome was unknown; from = to.
     CancelWished,
     /// A remark of an operator or of reconciliation; from = to.
     Noted,

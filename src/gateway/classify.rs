@@ -78,6 +78,22 @@ enum StatusShape {
 struct LookupShape {
     key: String,
     charges: Vec<ChargeShape>,
+    #[serde(default)]
+    voided: bool,
+}
+
+/// The answer to a void that left a tombstone, or found one.
+#[derive(Deserialize)]
+struct VoidedShape {
+    key: String,
+    #[serde(rename = "status")]
+    _status: VoidedStatus,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum VoidedStatus {
+    Voided,
 }
 
 #[derive(Deserialize)]
@@ -108,10 +124,28 @@ enum ErrorType {
     InUse,
     KeyReused,
     RateLimited,
+    Voided,
 }
 
 /// What the answer to `POST /charges` means.
 pub(super) fn charge(asked: &Asked, heard: Heard) -> Verdict {
+    read(asked, heard, accepted)
+}
+
+/// What the answer to `POST /voids` means: a tombstone, or what an answer to a charge under the same key
+/// would mean. It has no bytes but the key, so a refusal of the request itself speaks about the void alone:
+/// nothing is learned of the charge, and the question stays.
+pub(super) fn void(asked: &Asked, heard: Heard) -> Verdict {
+    match read(asked, heard, voided) {
+        Verdict::NotSent { why: NotSent::Rejected, .. } | Verdict::Unknown(Doubt::KeyMismatch) => {
+            Verdict::Unknown(Doubt::Unreadable)
+        }
+        verdict => verdict,
+    }
+}
+
+/// The meaning of an answer whose 2xx `accept` reads.
+fn read(asked: &Asked, heard: Heard, accept: fn(&Asked, u16, Option<Duration>, &[u8]) -> Verdict) -> Verdict {
     let (status, retry_after, body) = match heard {
         Heard::Unsent(why) => return Verdict::NotSent { why, retry_after: None },
         Heard::TimedOut => return Verdict::Unknown(Doubt::TimedOut),
@@ -127,10 +161,22 @@ pub(super) fn charge(asked: &Asked, heard: Heard) -> Verdict {
         Err(BodyFault::Cut | BodyFault::TooLarge) => return Verdict::Unknown(Doubt::Unreadable),
     };
     match status {
-        200..=299 => accepted(asked, status, retry_after, &body),
+        200..=299 => accept(asked, status, retry_after, &body),
         400..=499 => refused(asked, status, retry_after, &body),
         // A redirect or a status nobody defined: whoever sent it, it is not the gateway's contract.
         _ => Verdict::Unknown(Doubt::NotTheGateway),
+    }
+}
+
+fn voided(asked: &Asked, status: u16, retry_after: Option<Duration>, body: &[u8]) -> Verdict {
+    match serde_json::from_slice::<VoidedShape>(body) {
+        Ok(shape) if status == 200 && shape.key == asked.key => Verdict::Voided,
+        Ok(shape) if status == 200 => {
+            let what = format!("the answer voids another key than asked ({} characters)", shape.key.len());
+            contradiction(asked, Invariant::M5, what)
+        }
+        Ok(_) => Verdict::Unknown(Doubt::Unreadable),
+        Err(_) => accepted(asked, status, retry_after, body),
     }
 }
 
@@ -243,6 +289,8 @@ fn refused(asked: &Asked, status: u16, retry_after: Option<Duration>, body: &[u8
             retry_after,
         ),
         (409, ErrorType::InUse) => Verdict::InProgress { retry_after },
+        // As much a proof as a decline is.
+        (409, ErrorType::Voided) if error.key.is_some() => Verdict::Voided,
         (400 | 409 | 422, ErrorType::KeyReused) => Verdict::Unknown(Doubt::KeyMismatch),
         // The gateway's shape with a type that does not belong to its status contradicts itself.
         _ => Verdict::Unknown(Doubt::Unreadable),
@@ -260,7 +308,7 @@ pub(super) fn lookup(asked: &Asked, heard: Heard, visible_after: Duration) -> Lo
     let Ok(body) = body else { return unavailable };
     match status {
         200 => match serde_json::from_slice::<LookupShape>(&body) {
-            Ok(shape) if shape.key == asked.key => match_all(asked, &shape.charges, retry_after, not_found),
+            Ok(shape) if shape.key == asked.key => match_all(asked, &shape, retry_after, not_found),
             Ok(_) | Err(_) => unavailable,
         },
         404 => match serde_json::from_slice::<ErrorShape>(&body) {
@@ -271,11 +319,12 @@ pub(super) fn lookup(asked: &Asked, heard: Heard, visible_after: Duration) -> Lo
     }
 }
 
-/// Any charge of this payment counts, whichever epoch's key it stands under; a decline counts only
-/// under the key asked about (rule R7).
+/// Any charge of this payment counts, whichever epoch's key it stands under; a tombstone stands under the
+/// key asked about, and so must a decline (rule R7). Money that moved, or may yet, comes before a tombstone,
+/// and a tombstone before a decline, which it outlives.
 fn match_all(
     asked: &Asked,
-    charges: &[ChargeShape],
+    LookupShape { charges, voided, .. }: &LookupShape,
     retry_after: Option<Duration>,
     not_found: Lookup,
 ) -> Lookup {
@@ -285,12 +334,15 @@ fn match_all(
         return Lookup::Found(contradiction(asked, Invariant::M1, what));
     }
     let in_state = |status| charges.iter().find(|shape| shape.status == status);
-    let chosen = moved
+    let open = moved
         .first()
         .copied()
         .or_else(|| in_state(StatusShape::Pending))
-        .or_else(|| in_state(StatusShape::InProgress))
-        .or_else(|| charges.iter().rev().find(|shape| shape.key == asked.key));
+        .or_else(|| in_state(StatusShape::InProgress));
+    if open.is_none() && *voided {
+        return Lookup::Found(Verdict::Voided);
+    }
+    let chosen = open.or_else(|| charges.iter().rev().find(|shape| shape.key == asked.key));
     match chosen.map(|shape| read_charge(asked, shape, retry_after)) {
         None => not_found,
         // An entry that cannot be read teaches nothing; the question stays open.

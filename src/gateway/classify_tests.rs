@@ -352,3 +352,68 @@ fn an_answer_that_cannot_be_true_is_counted_under_the_promise_that_it_breaks() {
     let twice = || found(&[object("charged"), object("charged")]);
     counts(&|| matches!(twice(), Lookup::Found(Verdict::ContractViolation { .. })), "M1");
 }
+
+fn of_void(status: u16, body: &str) -> Verdict {
+    void(&asked(), answer(status, body))
+}
+
+#[test]
+fn a_tombstone_must_name_the_key_that_was_asked_about() {
+    let voided = format!(r#"{{"key":"{ID}:2","status":"voided"}}"#);
+    assert_eq!(of_void(200, &voided), Verdict::Voided);
+    let other = format!(r#"{{"key":"{ID}:1","status":"voided"}}"#);
+    assert!(matches!(of_void(200, &other), Verdict::ContractViolation { .. }));
+    for (status, body) in [(201, voided.as_str()), (200, r#"{"status":"voided"}"#), (200, "{}"), (200, "ok")]
+    {
+        assert_eq!(of_void(status, body), Verdict::Unknown(Doubt::Unreadable), "{status} {body}");
+    }
+    // Under a voided key a charge is refused, with the same proof.
+    assert_eq!(meaning(409, &error("voided")), Verdict::Voided);
+    assert_eq!(of_void(409, &error("voided")), Verdict::Voided);
+    let anonymous = r#"{"error":{"type":"voided","code":"voided"}}"#;
+    assert_eq!(meaning(409, anonymous), Verdict::Unknown(Doubt::Unreadable));
+    assert_eq!(meaning(400, &error("voided")), Verdict::Unknown(Doubt::Unreadable));
+    assert_eq!(meaning(200, &voided), Verdict::Unknown(Doubt::Unreadable), "no answer to a charge");
+}
+
+#[test]
+fn a_void_that_came_too_late_is_answered_as_a_charge_is() {
+    assert_eq!(of_void(200, &object("charged")), as_asked());
+    let pending = Verdict::PendingAtGateway { reference: Some("ch_1".into()) };
+    assert_eq!(of_void(202, &object("pending")), pending);
+    assert_eq!(of_void(402, &error("declined")), soft(None));
+    let running = Verdict::InProgress { retry_after: Some(Duration::from_secs(7)) };
+    assert_eq!(of_void(409, &error("in_use")), running);
+}
+
+#[test]
+fn what_refuses_the_void_itself_says_nothing_of_the_charge() {
+    for (status, body) in [
+        (400, error("invalid_request")),
+        (404, error("not_found")),
+        (422, error("key_reused")),
+        (405, "{}".into()),
+    ] {
+        assert!(matches!(of_void(status, &body), Verdict::Unknown(_)), "{status} {body}");
+    }
+    assert_eq!(of_void(429, &error("rate_limited")), unsent(NotSent::RateLimited));
+    assert_eq!(of_void(403, &error("forbidden")), unsent(NotSent::NotAuthorised));
+    assert_eq!(of_void(503, "{}"), Verdict::Unknown(Doubt::ServerError));
+    assert_eq!(void(&asked(), Heard::TimedOut), Verdict::Unknown(Doubt::TimedOut));
+    let never = Verdict::NotSent { why: NotSent::KeyExpired, retry_after: None };
+    assert_eq!(void(&asked(), Heard::Unsent(NotSent::KeyExpired)), never);
+}
+
+#[test]
+fn a_look_up_shows_a_tombstone_unless_money_moved_or_may_yet() {
+    let shown = |charges: &str, voided: bool| {
+        let body = format!(r#"{{"key":"{ID}:2","charges":[{charges}],"voided":{voided}}}"#);
+        lookup(&asked(), answer(200, &body), LATER)
+    };
+    assert_eq!(shown("", true), Lookup::Found(Verdict::Voided));
+    assert_eq!(shown(&object("declined"), true), Lookup::Found(Verdict::Voided));
+    assert_eq!(shown(&object("charged"), true), Lookup::Found(as_asked()));
+    let pending = Verdict::PendingAtGateway { reference: Some("ch_1".into()) };
+    assert_eq!(shown(&object("pending"), true), Lookup::Found(pending));
+    assert!(matches!(shown("", false), Lookup::NotFound { .. }));
+}

@@ -34,19 +34,19 @@ pub enum GatewayConfigError {
 /// See [`GatewayConfigError`].
 pub fn connect(settings: &Settings, clock: SharedClock) -> Result<HttpGateway, GatewayConfigError> {
     let mut wrong = complaints(settings);
-    let charges = charges_url(&settings.url);
+    let charges = url_of(&settings.url, "charges");
     let bearer = header::HeaderValue::from_str(&format!("Bearer {}", &*settings.secret));
     if settings.secret.is_empty() || bearer.is_err() {
         wrong.push("gateway.secret must be 1 or more visible ASCII characters".into());
     }
-    let (Ok(charges), Ok(mut bearer), true) =
-        (charges.map_err(|why| wrong.push(why)), bearer, wrong.is_empty())
+    let (Ok(charges), Ok(voids), Ok(mut bearer), true) =
+        (charges.map_err(|why| wrong.push(why)), url_of(&settings.url, "voids"), bearer, wrong.is_empty())
     else {
         return Err(GatewayConfigError::Settings(wrong));
     };
     bearer.set_sensitive(true);
     let client = client(settings, bearer).map_err(|error| GatewayConfigError::Client(error.into()))?;
-    Ok(HttpGateway::new(profile(settings), client, charges, clock))
+    Ok(HttpGateway::new(profile(settings), client, charges, voids, clock))
 }
 
 fn complaints(settings: &Settings) -> Vec<String> {
@@ -78,7 +78,8 @@ fn complaints(settings: &Settings) -> Vec<String> {
     checks.into_iter().filter(|(holds, _)| !holds).map(|(_, why)| why.to_owned()).collect()
 }
 
-fn charges_url(base: &str) -> Result<Url, String> {
+/// Where requests of this kind go.
+fn url_of(base: &str, kind: &str) -> Result<Url, String> {
     let bad = |why: &str| Err(format!("gateway.url {why}"));
     let Ok(mut url) = Url::parse(base) else {
         return bad("must be an absolute http or https URL");
@@ -92,7 +93,7 @@ fn charges_url(base: &str) -> Result<Url, String> {
     if url.query().is_some() || url.fragment().is_some() {
         return bad("must not carry a query or a fragment");
     }
-    let path = format!("{}/charges", url.path().trim_end_matches('/'));
+    let path = format!("{}/{kind}", url.path().trim_end_matches('/'));
     url.set_path(&path);
     Ok(url)
 }
@@ -134,7 +135,7 @@ fn profile(settings: &Settings) -> Profile {
         compares_body: settings.compares_body,
         lookup: settings.lookup,
         not_found_horizon: settings.not_found_horizon,
-        voids_by_key: false,
+        voids_by_key: settings.voids_by_key,
         async_final_within: Some(settings.async_final_within),
         caps: DeclineCaps { per_day: settings.declines_per_day, per_30_days: settings.declines_per_30_days },
         connect_timeout: settings.connect_timeout,
@@ -161,7 +162,10 @@ mod tests {
     #[test]
     fn the_defaults_with_a_url_are_legal_and_the_path_is_kept() {
         assert_eq!(refusal(&legal()), "");
-        assert_eq!(charges_url(&legal().url).map(String::from), Ok("http://127.0.0.1:1/base/charges".into()));
+        for kind in ["charges", "voids"] {
+            let wanted = format!("http://127.0.0.1:1/base/{kind}");
+            assert_eq!(url_of(&legal().url, kind).map(String::from), Ok(wanted));
+        }
     }
 
     #[test]

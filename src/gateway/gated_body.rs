@@ -15,6 +15,7 @@
 use crate::domain::lease::SendGate;
 use crate::domain::verdict::NotSent;
 use crate::platform::clock::SharedClock;
+use crate::platform::failpoints::{Point, reach};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use std::pin::Pin;
@@ -114,6 +115,8 @@ impl Body for GatedBody {
             let _ = self.shared.refused.set(why);
             return Poll::Ready(Some(Err(NoBytes::Refused(why))));
         }
+        reach(Point::GatePassed);
+        reach(Point::AfterSend);
         Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.bytes)))))
     }
 

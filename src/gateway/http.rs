@@ -19,10 +19,17 @@
 //! 402       {"error":{"type":"declined","code":"…","key":"…", "reference", "networkCode", "advice"}}
 //! 400 401 403 429   {"error":{"type":"invalid_request|unauthorized|forbidden|rate_limited","code":"…"}}
 //! 409 {"error":{"type":"in_use",…}}   422, 409, 400 {"error":{"type":"key_reused",…}}   Retry-After: s or date
+//! 409 {"error":{"type":"voided","code":"…","key":"…"}}                (never executed: the key was voided)
 //!
 //! GET <url>/charges?key=<key>
-//! 200 {"key":"…","charges":[<charge objects as above, all that match>]}
+//! 200 {"key":"…","charges":[<charge objects as above, all that match>],"voided":true if the key was voided}
 //! 404 {"error":{"type":"not_found",…}}
+//!
+//! POST <url>/voids                    only with gateway.voids_by_key; headers as above but Idempotency-Key
+//! {"key":"<key>"}
+//! 200       {"key":"…","status":"voided"}     no charge under this key, ever: a tombstone
+//! 200, 202, 402       what became of the key before, as a charge is answered
+//! 401 403 429   as above        409 {"error":{"type":"in_use",…}}     a charge under this key is running
 //! ```
 //! Fields not named here are ignored; a missing, doubled or ill-typed one makes an answer unreadable.
 
@@ -34,12 +41,13 @@ use crate::domain::lease::SendGate;
 use crate::domain::payment::Payment;
 use crate::domain::verdict::{DeclineClass, Doubt, Lookup, NotSent, Verdict};
 use crate::platform::clock::SharedClock;
+use crate::platform::failpoints::{Point, reach};
 use crate::platform::metrics;
 use crate::schedule::{Answer, Answered, Claimed, How};
 use bytes::Bytes;
 use chrono::SecondsFormat;
 use futures_util::future::BoxFuture;
-use reqwest::{Response, Url, header};
+use reqwest::{RequestBuilder, Response, Url, header};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -62,6 +70,7 @@ pub struct HttpGateway {
     profile: Profile,
     client: reqwest::Client,
     charges: Url,
+    voids: Url,
     clock: SharedClock,
 }
 
@@ -81,9 +90,21 @@ struct Body<'a> {
     payee: &'a str,
 }
 
+/// The body of a void.
+#[derive(Serialize)]
+struct VoidBody<'a> {
+    key: &'a str,
+}
+
 impl HttpGateway {
-    pub(super) fn new(profile: Profile, client: reqwest::Client, charges: Url, clock: SharedClock) -> Self {
-        Self { profile, client, charges, clock }
+    pub(super) fn new(
+        profile: Profile,
+        client: reqwest::Client,
+        charges: Url,
+        voids: Url,
+        clock: SharedClock,
+    ) -> Self {
+        Self { profile, client, charges, voids, clock }
     }
 
     async fn send(&self, claimed: &Claimed, request: &FrozenRequest, gate: SendGate) -> Answer {
@@ -91,10 +112,12 @@ impl HttpGateway {
         let asked = asked(claimed.payment());
         let bytes = Bytes::copy_from_slice(request.body.expose_secret().as_bytes());
         let (body, watch) = gated(bytes, gate, SharedClock::clone(&self.clock));
-        let heard = match self.post(claimed, request, body).await {
+        let post = self.post(&self.charges, claimed, body).header("Idempotency-Key", &request.key);
+        let heard = match post.send().await {
             Ok(response) => answered(&watch, self.hear(response).await),
             Err(error) => unanswered(&watch, &error),
         };
+        reach(Point::AfterAnswer);
         let how = if matches!(heard, Heard::Unsent(_)) { How::NotStarted } else { How::Sent };
         let http_status = status_of(&heard);
         let took = self.clock.mono().0.saturating_sub(started.0);
@@ -111,22 +134,36 @@ impl HttpGateway {
         }
     }
 
-    async fn post(
-        &self,
-        claimed: &Claimed,
-        request: &FrozenRequest,
-        body: GatedBody,
-    ) -> Result<Response, reqwest::Error> {
+    /// A void is written at most once too, behind the same gate; what it may have done is told apart from
+    /// what provably never left, as for a charge.
+    async fn send_void(&self, claimed: &Claimed, gate: SendGate) -> Answer {
+        let started = self.clock.mono();
+        let asked = asked(claimed.payment());
+        // A struct with one text: serde_json does not fail on it.
+        let bytes = serde_json::to_vec(&VoidBody { key: &asked.key }).unwrap_or_default();
+        let (body, watch) = gated(Bytes::from(bytes), gate, SharedClock::clone(&self.clock));
+        let heard = match self.post(&self.voids, claimed, body).send().await {
+            Ok(response) => answered(&watch, self.hear(response).await),
+            Err(error) => unanswered(&watch, &error),
+        };
+        let how = if matches!(heard, Heard::Unsent(_)) { How::NotStarted } else { How::Voided };
+        let http_status = status_of(&heard);
+        let took = self.clock.mono().0.saturating_sub(started.0);
+        metrics::GATEWAY_REQUEST.record(took, [&self.profile.name.0, "void"]);
+        let verdict = classify::void(&asked, heard);
+        alert(&self.profile, claimed.payment(), &verdict);
+        let note = note(&verdict, http_status);
+        Answer { note, http_status, took: Some(took), ..Answer::silent(verdict, how) }
+    }
+
+    fn post(&self, to: &Url, claimed: &Claimed, body: GatedBody) -> RequestBuilder {
         let due_at = claimed.payment().due_at.to_rfc3339_opts(SecondsFormat::Micros, true);
         self.client
-            .post(self.charges.clone())
+            .post(to.clone())
             .header(header::CONTENT_TYPE, "application/json")
-            .header("Idempotency-Key", &request.key)
             .header("Punctual-Claim", format!("{}/{}", claimed.claim_id().0, claimed.payment().fence.0))
             .header("Punctual-Due", due_at)
             .body(reqwest::Body::wrap(body))
-            .send()
-            .await
     }
 
     async fn ask(&self, payment: &Payment) -> Lookup {
@@ -314,6 +351,16 @@ impl Gateway for HttpGateway {
                 return Lookup::Unavailable { retry_after: None };
             }
             self.ask(payment).await
+        })
+    }
+
+    fn void<'a>(&'a self, claimed: &'a Claimed, gate: SendGate) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            if !self.profile.voids_by_key {
+                let what = "a void was asked of a gateway that does not void; nothing was sent".to_owned();
+                return Answer::silent(Verdict::ContractViolation { what }, How::NotStarted);
+            }
+            self.send_void(claimed, gate).await
         })
     }
 }

@@ -1,10 +1,11 @@
 //! What a gateway promises, as data, and what can be asked of it, as a trait.
 
 use crate::domain::declines::DeclineCaps;
+use crate::domain::facts::VoidSupport;
 use crate::domain::lease::SendGate;
 use crate::domain::payment::Payment;
 use crate::domain::verdict::Lookup;
-use crate::schedule::{Answered, Claimed};
+use crate::schedule::{Answer, Answered, Claimed};
 use futures_util::future::BoxFuture;
 use secrecy::SecretString;
 use std::time::Duration;
@@ -32,7 +33,7 @@ pub struct Profile {
     pub lookup: bool,
     /// A send is visible to look-ups after this long.
     pub not_found_horizon: Duration,
-    /// A void makes every later charge under the key refused.
+    /// A void makes every later charge under the key refused, for ever. False unless proven.
     pub voids_by_key: bool,
     /// A pending payment is decided by then.
     pub async_final_within: Option<Duration>,
@@ -46,6 +47,14 @@ pub struct Profile {
     pub renews_lease: bool,
     /// Largest number of calls in flight from one worker.
     pub max_in_flight: usize,
+}
+
+impl Profile {
+    /// Whether voids may be sent, as the rules read it.
+    #[must_use]
+    pub fn void_support(&self) -> VoidSupport {
+        if self.voids_by_key { VoidSupport::ByKey } else { VoidSupport::None }
+    }
 }
 
 /// The bytes of one epoch's request (rule R5): the same for every send under the key.
@@ -80,4 +89,13 @@ pub trait Gateway: Send + Sync + 'static {
 
     /// Asks what became of the key of the payment's current epoch.
     fn lookup<'a>(&'a self, payment: &'a Payment) -> BoxFuture<'a, Lookup>;
+
+    /// Voids the key of the payment's current epoch; only where [`Profile::voids_by_key`] says so.
+    ///
+    /// Moves no money, so it borrows the claim, and repeating it is harmless. `gate` is checked at the
+    /// body's first poll all the same: a void that arrives after the gateway forgot the key proves nothing
+    /// (rule R6). The answer is [`crate::domain::verdict::Verdict::Voided`], or what had become of the key
+    /// before, or that a charge runs under it; its `how` is `Voided` if the void may have left, and
+    /// `NotStarted` if it provably did not.
+    fn void<'a>(&'a self, claimed: &'a Claimed, gate: SendGate) -> BoxFuture<'a, Answer>;
 }

@@ -117,7 +117,7 @@ fn a_read_shows_what_the_interface_promises() {
             "metadata": {"a": "1", "b": "2"},
             "retry": {"maxSends": 6, "onSoftDecline": "retry", "onExhausted": "park"},
             "createdAt": "2030-01-01T00:00:00.123456Z", "updatedAt": "2030-01-31T09:05:01Z",
-            "nextAttemptAt": null, "gatewayReference": "ch_1", "latenessMs": 13,
+            "nextAttemptAt": null, "cancelRequestedAt": null, "gatewayReference": "ch_1", "latenessMs": 13,
             "attempts": [{
                 "attempt": 1, "epoch": 0, "claimedAt": "2030-01-31T09:00:00.012001Z",
                 "settledAt": "2030-01-31T09:00:00.200Z", "outcome": "declined", "code": "insufficient_funds",
@@ -156,6 +156,18 @@ async fn a_cancelled_payment_is_the_same_answer_every_time() {
     let first = body(first).await;
     assert_eq!(serde_json::from_slice::<Value>(&first).unwrap()["status"], "CANCELLED");
     assert_eq!(first, body(again).await);
+}
+
+#[tokio::test]
+async fn a_recorded_wish_is_answered_202_with_its_instant_and_the_state() {
+    let mut wished = view(Status::Unknown);
+    wished.payment.cancel_wish_at = Some(at("2030-01-31T09:00:07Z"));
+    let answer = cancel::respond(&CancelAnswer::Wished(wished)).unwrap();
+    assert_eq!(answer.status().as_u16(), 202);
+    assert_eq!(answer.headers()["etag"], "W/\"1\"");
+    let shown: Value = serde_json::from_slice(&body(answer).await).unwrap();
+    assert_eq!(shown["status"], "UNKNOWN");
+    assert_eq!(shown["cancelRequestedAt"], "2030-01-31T09:00:07Z");
 }
 
 #[test]

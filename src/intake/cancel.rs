@@ -1,5 +1,9 @@
 //! `DELETE /v1/scheduled-payments/{id}`: cancel, if nothing was submitted yet.
 //!
+//! Where something was, and its outcome is unknown, the answer may be 202: the wish is recorded, nothing is
+//! charged from the next claim on, and the gateway is told to refuse what may still be under way. The same
+//! request says later what became of it: 200 CANCELLED, or 409 with the state that won.
+//!
 //! The schedule decides in one conditional update; what is answered here is the state at that
 //! instant. Repeating a cancel that worked gives the same answer again, and a 200 means that the
 //! commit was acknowledged: no charge can follow it.
@@ -8,6 +12,7 @@ use super::actor::Scope;
 use super::problem::{Code, Problem};
 use super::read::{IdInPath, asked, stamp, tag};
 use super::{Intake, json, limits, wire};
+use crate::domain::guard::is_asked_about;
 use crate::domain::payment::Payment;
 use crate::domain::state::Status;
 use crate::platform::metrics;
@@ -35,6 +40,12 @@ pub(super) fn respond(answer: &CancelAnswer) -> Result<Response, Problem> {
             stamp(&mut response, &tag(&view.payment));
             Ok(response)
         }
+        CancelAnswer::Wished(view) => {
+            metrics::CANCELS.add(1, ["wished"]);
+            let mut response = json(StatusCode::ACCEPTED, wire::standing(view));
+            stamp(&mut response, &tag(&view.payment));
+            Ok(response)
+        }
         CancelAnswer::Refused(view) => {
             metrics::CANCELS.add(1, ["refused"]);
             Err(refusal(&view.payment))
@@ -48,9 +59,8 @@ pub(super) fn respond(answer: &CancelAnswer) -> Result<Response, Problem> {
 
 fn refusal(payment: &Payment) -> Problem {
     let code = match payment.status {
-        // A claim that asks about an older send is as undecided as UNKNOWN itself: before this claim
-        // another send was open, or it is past its first question.
-        Status::Processing if payment.unanswered > 1 || payment.asks > 0 => Code::OutcomeUnknown,
+        // A claim that asks about an older send is as undecided as UNKNOWN itself.
+        Status::Processing if is_asked_about(payment) => Code::OutcomeUnknown,
         Status::Processing => Code::AlreadyProcessing,
         Status::Unknown => Code::OutcomeUnknown,
         Status::Parked => Code::Parked,

@@ -96,7 +96,7 @@ codes! {
     IdempotencyKeyReused = "idempotency_key_reused", 409, No, "The key belongs to another request", "This key already created a payment from a different request; differs names the fields. Use a new key for a new payment.";
     ExternalIdConflict = "external_id_conflict", 409, No, "The external id is taken", "A payment of yours that is neither cancelled nor failed has this externalId.";
     AlreadyProcessing = "ALREADY_PROCESSING", 409, No, "The payment is being submitted", "Submission to the gateway has started, so it can no longer be cancelled.";
-    OutcomeUnknown = "OUTCOME_UNKNOWN", 409, No, "The outcome is not known yet", "A charge may have happened. Its outcome is being asked for; until then it cannot be cancelled.";
+    OutcomeUnknown = "OUTCOME_UNKNOWN", 409, No, "The outcome is not known yet", "A charge may have happened. Its outcome is being asked for; until then it cannot be cancelled, because its gateway does not void.";
     AlreadyFinal = "ALREADY_FINAL", 409, No, "The payment is final", "It was completed, failed or refunded, and nothing is left to cancel.";
     Parked = "PARKED", 409, No, "The payment is held for a human", "An operator decides what becomes of it.";
     BodyTooLarge = "body_too_large", 413, No, "The body is too large", "A request may have 16 KiB, a gateway's callback 64 KiB.";

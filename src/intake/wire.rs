@@ -222,6 +222,7 @@ struct Summary<'a> {
     wished: Wished<'a>,
     updated_at: String,
     next_attempt_at: Option<String>,
+    cancel_requested_at: Option<String>,
     gateway_reference: Option<&'a str>,
     version: i32,
 }
@@ -330,6 +331,7 @@ fn summary(view: &PaymentView) -> Summary<'_> {
         wished: wished(view),
         updated_at: utc(payment.last_moved_at),
         next_attempt_at: payment.status.is_claimable().then(|| utc(payment.next_attempt_at)),
+        cancel_requested_at: payment.cancel_wish_at.map(utc),
         gateway_reference: payment.gateway_ref.as_deref(),
         version: payment.history_seq,
     }

@@ -8,6 +8,8 @@
 //! | a decline, looked up | never sent | the same; or if there was one send ever, it is that one's |
 //! | a charge | answered | answered: what arrives later collapses on the charge |
 //! | not sent | never sent | open |
+//! | a tombstone | answered | answered: what arrives later is refused |
+//! | anything to a void that does not decide | never sent | open |
 //! | anything looked up that does not decide | never sent | open |
 //! | anything sent that does not decide | open | open |
 //!
@@ -15,10 +17,12 @@
 //! in use, a late answer of an older claim may still lower the count, and must not find it lowered
 //! for it already.
 
-use super::plan::{View, deadline_passed, key_life_left, others_open, time_delta};
+use super::plan::{
+    View, deadline_passed, key_is_usable, key_life_left, may_charge, may_void, others_open, time_delta,
+};
 use crate::domain::decision::{Budget, Decision, EpochChange, SendsAnswered};
 use crate::domain::declines::DeclineCounts;
-use crate::domain::facts::{Declines, Facts, LookupSupport};
+use crate::domain::facts::{Declines, Facts, LookupSupport, VoidSupport};
 use crate::domain::money::Money;
 use crate::domain::payment::{OnExhausted, OnSoftDecline, Payment};
 use crate::domain::reason::Reason;
@@ -150,10 +154,11 @@ impl Case<'_> {
 
     /// A looked-up decline answers one send of this key without saying which. If this is the second
     /// claim of all, and it sent nothing, there is one send that it can be about. (`attempt` is never
-    /// reset, so this stays true through re-drives; later claims cannot tell.)
+    /// reset, so this stays true through re-drives; later claims cannot tell.) A void sends no charge
+    /// either, so a decline that answers it is read in the same way.
     fn looked_up_the_only_send(&self) -> bool {
         match self.how {
-            How::LookedUp => self.row.attempt == 2 && others_open(self.row) == 1,
+            How::LookedUp | How::Voided => self.row.attempt == 2 && others_open(self.row) == 1,
             How::Sent | How::NotStarted => false,
         }
     }
@@ -260,14 +265,24 @@ impl Case<'_> {
     }
 
     /// A deadline or a wish forbids every further send: a clean payment ends, an open one is asked
-    /// about for as long as asking can decide.
+    /// about (or voided) for as long as that can decide.
     fn must_not_send(&self, to: Status, reason: Reason, advice: Option<Duration>) -> Decision {
         if others_open(self.row) == 0 {
             return Decision { budget: Budget::Untouched, ..end(to, reason) };
         }
         match self.facts.lookup {
             LookupSupport::ByKey => self.asked(advice),
+            LookupSupport::None if self.may_void_later() => self.asked(advice),
             LookupSupport::None => parked(Reason::OutcomeUnknown),
+        }
+    }
+
+    /// Can a void still be sent for this key by the next claim, in place of a charge? The gate that said
+    /// "too late" or "wished" may know more than the row, so this asks for the offer and the key alone.
+    fn may_void_later(&self) -> bool {
+        match self.facts.voids {
+            VoidSupport::ByKey => key_is_usable(self.row, self.facts, self.now),
+            VoidSupport::None => false,
         }
     }
 
@@ -329,14 +344,14 @@ impl Case<'_> {
     ///
     /// Sends end a margin earlier (rule R6); that margin is the time for look-ups alone.
     fn ask_again(&self, reason: Reason, advice: Option<Duration>) -> Decision {
-        let may_send = self.row.cancel_wish_at.is_none() && !deadline_passed(self.row, self.now);
+        let has_question = may_charge(self.row, self.now) || may_void(self.row, self.facts, self.now);
         let answered = self.own_undecided();
         let key_is_over = key_life_left(self.row, self.facts, self.now) <= TimeDelta::zero();
         if key_is_over && !(self.row.reason == Some(Reason::PendingAtGateway) && self.pending_is_in_time()) {
             return park(Reason::KeyExpiredUndecided, answered);
         }
         match self.facts.lookup {
-            LookupSupport::None if !may_send => return park(Reason::OutcomeUnknown, answered),
+            LookupSupport::None if !has_question => return park(Reason::OutcomeUnknown, answered),
             LookupSupport::None | LookupSupport::ByKey => {}
         }
         let wait = self.ladders.before_ask(self.row.asks, advice, self.jitter);
@@ -360,9 +375,8 @@ impl Case<'_> {
         let askable = match self.facts.lookup {
             LookupSupport::ByKey => true,
             LookupSupport::None => {
-                key_life_left(self.row, self.facts, self.now) > time_delta(self.facts.key_margin)
-                    && self.row.cancel_wish_at.is_none()
-                    && !deadline_passed(self.row, self.now)
+                key_is_usable(self.row, self.facts, self.now)
+                    && (may_charge(self.row, self.now) || may_void(self.row, self.facts, self.now))
             }
         };
         if !askable || !self.pending_is_in_time() {
@@ -392,12 +406,12 @@ impl Case<'_> {
         }
     }
 
-    /// What an answer that decides nothing says of this claim's own send: a look-up sent nothing,
-    /// so it is closed; but never the last open one, or "not found" would have proven something.
+    /// What an answer that decides nothing says of this claim's own send: a look-up or a void sent no
+    /// charge, so it is closed; but never the last open one, or "not found" would have proven something.
     fn own_undecided(&self) -> SendsAnswered {
         match self.how {
-            How::LookedUp | How::NotStarted if others_open(self.row) > 0 => SendsAnswered::Own,
-            How::LookedUp | How::NotStarted | How::Sent => SendsAnswered::None,
+            How::LookedUp | How::Voided | How::NotStarted if others_open(self.row) > 0 => SendsAnswered::Own,
+            How::LookedUp | How::Voided | How::NotStarted | How::Sent => SendsAnswered::None,
         }
     }
 }

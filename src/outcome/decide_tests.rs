@@ -3,7 +3,7 @@
 use super::{View, decide};
 use crate::domain::decision::{Budget, Decision, EpochChange, SendsAnswered};
 use crate::domain::declines::{DeclineCaps, DeclineCounts};
-use crate::domain::facts::{Declines, Facts, LookupSupport};
+use crate::domain::facts::{Declines, Facts, LookupSupport, VoidSupport};
 use crate::domain::guard_cases::payment;
 use crate::domain::payment::{OnExhausted, OnSoftDecline, Payment};
 use crate::domain::reason::Reason;
@@ -26,6 +26,7 @@ pub(super) fn facts() -> Facts {
         key_margin: Duration::from_secs(3_600),
         declines: Declines::Forgotten,
         lookup: LookupSupport::ByKey,
+        voids: VoidSupport::None,
         async_final_within: Some(Duration::from_secs(7_200)),
         caps: DeclineCaps::default(),
     }
@@ -50,7 +51,7 @@ pub(super) fn not_sent(why: NotSent) -> Verdict {
     Verdict::NotSent { why, retry_after: None }
 }
 
-fn charged(row: &Payment) -> Verdict {
+pub(super) fn charged(row: &Payment) -> Verdict {
     Verdict::Charged { reference: "ch_1".into(), amount: row.amount }
 }
 
@@ -82,7 +83,19 @@ impl Cell {
         self
     }
 
-    fn replays(mut self) -> Self {
+    /// Come by as the answer to a void.
+    pub(super) fn by_void(mut self) -> Self {
+        self.how = How::Voided;
+        self
+    }
+
+    /// At a gateway that voids by key.
+    pub(super) fn voiding(mut self) -> Self {
+        self.facts.voids = VoidSupport::ByKey;
+        self
+    }
+
+    pub(super) fn replays(mut self) -> Self {
         self.facts.declines = Declines::Replayed;
         self
     }
@@ -113,13 +126,13 @@ impl Cell {
         View { payment: &self.row, was: self.was, key_age: self.key_age, declines: self.declines }
     }
 
-    fn decide(&self, verdict: Verdict) -> Decision {
+    pub(super) fn decide(&self, verdict: Verdict) -> Decision {
         let answer = Answer::silent(verdict, self.how);
         decide(&self.view(), &answer, &self.facts, &Ladders::default(), now(), PerMille(0))
     }
 
     /// The decision in the four words that matter.
-    fn gives(&self, verdict: Verdict) -> (Status, Option<Reason>, SendsAnswered, EpochChange) {
+    pub(super) fn gives(&self, verdict: Verdict) -> (Status, Option<Reason>, SendsAnswered, EpochChange) {
         let decision = self.decide(verdict);
         assert_eq!(decision.cause, Cause::Settled);
         (decision.to, decision.reason, decision.answered, decision.epoch)

@@ -23,7 +23,7 @@ mod decide;
 mod plan;
 
 pub use decide::{decide, parked};
-pub use plan::{AfterLookup, Plan, View, after_lookup, gate, plan, with_request};
+pub use plan::{AfterLookup, Plan, View, after_lookup, gate, plan, void_gate, with_request};
 
 #[cfg(test)]
 mod decide_tests;
@@ -31,3 +31,5 @@ mod decide_tests;
 mod plan_tests;
 #[cfg(test)]
 mod rules_tests;
+#[cfg(test)]
+mod void_tests;

@@ -4,12 +4,18 @@
 //! is clean: a wish to cancel or a passed deadline ends it here, without a call. With an open send
 //! nothing may be concluded, only asked: by a look-up first, and by a resend under the same key only
 //! where rules R4 (same account and renderer), R5 (same bytes), R6 (a living key), R10 (deadline)
-//! and the client's wish all allow it.
+//! and the client's wish all allow it. Where deadline or wish forbid the resend, a gateway that voids by
+//! key is asked to: its tombstone, or what it says became of the key, decides.
+//!
+//! **A void is sent only while the key may be sent** (rule R6), although it moves no money: a gateway that
+//! has forgotten the key plants the tombstone on a blank key and says "voided", while the charge that it
+//! does not remember stands. And only in the same account (rule R4), for the same reason. It has no bytes
+//! of ours but the key, so another renderer is no obstacle.
 //!
 //! The plan is made early; [`gate`] builds the check that is made again right before the first byte.
 
 use crate::domain::declines::DeclineCounts;
-use crate::domain::facts::{Facts, LookupSupport};
+use crate::domain::facts::{Facts, LookupSupport, VoidSupport};
 use crate::domain::lease::{Lease, Mono, SendGate};
 use crate::domain::payment::Payment;
 use crate::domain::reason::Reason;
@@ -41,6 +47,8 @@ pub enum Plan {
     LookUpThenCharge,
     /// Ask about the key; send nothing.
     LookUpOnly,
+    /// Void the key: no charge can follow, or the gateway says what became of it.
+    Void,
     /// Settle as not sent, without any call.
     GiveBack(NotSent),
     /// Settle with [`super::parked`], without any call.
@@ -94,7 +102,10 @@ fn plan_open(view: &View<'_>, facts: &Facts, now: DateTime<Utc>) -> Plan {
         // would say nothing at all.
         return Plan::Park(Reason::AccountChanged);
     }
-    let obstacle = if payment.cancel_wish_at.is_some() || deadline_passed(payment, now) {
+    if may_void(payment, facts, now) {
+        return Plan::Void;
+    }
+    let obstacle = if !may_charge(payment, now) {
         Some(Reason::OutcomeUnknown)
     } else if !same_renderer(payment, facts) {
         Some(Reason::AccountChanged)
@@ -112,6 +123,19 @@ fn plan_open(view: &View<'_>, facts: &Facts, now: DateTime<Utc>) -> Plan {
     }
 }
 
+/// Is a void the way to decide an open key: wanted, offered, and sure to mean this key's own charge?
+pub(super) fn may_void(payment: &Payment, facts: &Facts, now: DateTime<Utc>) -> bool {
+    match facts.voids {
+        VoidSupport::ByKey => !may_charge(payment, now) && key_is_usable(payment, facts, now),
+        VoidSupport::None => false,
+    }
+}
+
+/// Do wish and deadline still allow a charge (rule R10)?
+pub(super) fn may_charge(payment: &Payment, now: DateTime<Utc>) -> bool {
+    payment.cancel_wish_at.is_none() && !deadline_passed(payment, now)
+}
+
 /// Holds the plan against the rendered request (rule R5): bytes that differ from those first sent
 /// under this key are not sent.
 #[must_use]
@@ -122,7 +146,12 @@ pub fn with_request(plan: Plan, payment: &Payment, facts: &Facts, hash: &[u8; 32
             (LookupSupport::ByKey, true) => Plan::LookUpOnly,
             (LookupSupport::ByKey, false) | (LookupSupport::None, _) => Plan::Park(Reason::RequestChanged),
         },
-        Plan::Charge | Plan::LookUpThenCharge | Plan::LookUpOnly | Plan::GiveBack(_) | Plan::Park(_) => plan,
+        Plan::Charge
+        | Plan::LookUpThenCharge
+        | Plan::LookUpOnly
+        | Plan::Void
+        | Plan::GiveBack(_)
+        | Plan::Park(_) => plan,
     }
 }
 
@@ -144,6 +173,13 @@ pub fn gate(view: &View<'_>, asked_at: Mono, lease: &Lease, facts: &Facts) -> Se
         key_usable_until_mono: asked_at.0.checked_add(left).map(Mono),
         execute_before: payment.execute_before,
     }
+}
+
+/// The check right before the first byte of a void: the same, but for the deadline, which is one of the
+/// two reasons to void.
+#[must_use]
+pub fn void_gate(view: &View<'_>, asked_at: Mono, lease: &Lease, facts: &Facts) -> SendGate {
+    SendGate { execute_before: None, ..gate(view, asked_at, lease, facts) }
 }
 
 /// What a look-up means next.
@@ -179,7 +215,9 @@ pub fn after_lookup(plan: Plan, found: Lookup) -> AfterLookup {
         },
         Lookup::NotFound { visible_after } => match plan {
             Plan::LookUpThenCharge => AfterLookup::Charge,
-            Plan::LookUpOnly | Plan::Charge | Plan::GiveBack(_) | Plan::Park(_) => only_asked(visible_after),
+            Plan::LookUpOnly | Plan::Charge | Plan::Void | Plan::GiveBack(_) | Plan::Park(_) => {
+                only_asked(visible_after)
+            }
         },
         Lookup::Unavailable { retry_after } => only_asked(retry_after),
     }

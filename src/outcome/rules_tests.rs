@@ -6,7 +6,7 @@ use super::{Plan, View, decide, plan};
 use crate::domain::decision::{Decision, EpochChange, SendsAnswered};
 use crate::domain::declines::{DeclineCaps, DeclineCounts};
 use crate::domain::effect::{Settling, apply_settle};
-use crate::domain::facts::{Declines, Facts, LookupSupport};
+use crate::domain::facts::{Declines, Facts, LookupSupport, VoidSupport};
 use crate::domain::invariants::row_faults;
 use crate::domain::money::Minor;
 use crate::domain::payment::{OnExhausted, OnSoftDecline, Payment, RetryPolicy};
@@ -73,10 +73,11 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn gateways()(replays in any::<bool>(), lookup in any::<bool>(), within in proptest::option::of(1..200_000_u64), cap in 0..3_u32) -> Facts {
+    fn gateways()(replays in any::<bool>(), lookup in any::<bool>(), voids in any::<bool>(), within in proptest::option::of(1..200_000_u64), cap in 0..3_u32) -> Facts {
         Facts {
             declines: if replays { Declines::Replayed } else { Declines::Forgotten },
             lookup: if lookup { LookupSupport::ByKey } else { LookupSupport::None },
+            voids: if voids { VoidSupport::ByKey } else { VoidSupport::None },
             async_final_within: within.map(Duration::from_secs),
             // 1: every decline is one too many.
             caps: DeclineCaps { per_day: cap, per_30_days: 0 },
@@ -100,7 +101,7 @@ struct Settled {
 prop_compose! {
     fn settled()(
         (before, was) in rows(), facts in gateways(), verdict in verdicts(), is_first in any::<bool>(),
-        how in prop_oneof![Just(How::Sent), Just(How::LookedUp)], jitter in 0..1_000_u32,
+        how in prop_oneof![Just(How::Sent), Just(How::LookedUp), Just(How::Voided)], jitter in 0..1_000_u32,
     ) -> Settled {
         // With others open the key was used before; otherwise it may have been.
         let used = !is_first || before.unanswered > 1;
@@ -147,7 +148,7 @@ impl Settled {
         self.declined().is_some()
             && (self.others() == 0
                 || (self.facts.declines == Declines::Replayed && self.key_age() < TimeDelta::hours(23))
-                || (self.how == How::LookedUp && self.before.attempt == 2 && self.others() == 1))
+                || (self.how != How::Sent && self.before.attempt == 2 && self.others() == 1))
     }
 }
 
@@ -270,7 +271,9 @@ proptest! {
     fn an_unknown_payment_always_has_a_way_to_be_asked_about(s in settled()) {
         if s.after.status == Status::Unknown && s.facts.lookup == LookupSupport::None {
             let held_back = matches!(s.verdict, Verdict::NotSent { .. });
-            prop_assert!(held_back || (s.before.cancel_wish_at.is_none() && !s.late()), "{s:?}");
+            let charges = s.before.cancel_wish_at.is_none() && !s.late();
+            let voids = s.facts.voids == VoidSupport::ByKey && s.key_age() < TimeDelta::hours(23);
+            prop_assert!(held_back || charges || voids, "{s:?}");
         }
     }
 
@@ -289,6 +292,10 @@ proptest! {
                 prop_assert!(others == 0 || planned == Plan::LookUpThenCharge || facts.lookup == LookupSupport::None);
             }
             Plan::LookUpOnly => prop_assert!(others > 0 && facts.lookup == LookupSupport::ByKey),
+            Plan::Void => {
+                prop_assert!(others > 0 && facts.voids == VoidSupport::ByKey);
+                prop_assert!(!aged && (late || row.cancel_wish_at.is_some()), "a void where a charge may go");
+            }
             Plan::GiveBack(_) => prop_assert_eq!(others, 0),
             Plan::Park(_) => prop_assert!(others > 0 && facts.lookup == LookupSupport::None),
         }

@@ -180,6 +180,7 @@ settings! {
         replays_5xx: bool = false, "The gateway replays a stored 5xx under the same key. False unless proven.";
         compares_body: bool = true, "The gateway refuses another body under a used key.";
         lookup: bool = true, "The gateway can be asked about a key.";
+        voids_by_key: bool = false, "A void by key is a tombstone: every later charge under the key is refused, for ever. False unless proven.";
         not_found_horizon: Duration = secs(60), "A send is visible to look-ups after this long.";
         async_final_within: Duration = secs(3_600), "A pending charge is decided by then.";
         callback_secret: Secret = Secret::default(), "Signs the gateway's callbacks (Standard Webhooks, whsec_…); empty: none are taken. Secret.";
@@ -199,6 +200,7 @@ settings! {
         replays_declines: bool = false, "Declines are stored and replayed under their key; false: executed anew.";
         replays_5xx: bool = false, "500s are stored and replayed under their key; false: the resend tells what was executed.";
         compares_body: bool = true, "Another body under a used key is refused; false: answered as the first one was.";
+        voids_by_key: bool = false, "POST /voids leaves a tombstone under a key that was not decided; false: 404.";
         latency: Latency = Latency::Fixed(ms(20)), "Time before an answer: 20ms, 10ms..50ms, or a table like p50=20ms,p99=300ms,p99.9=2s.";
         seed: u64 = 0, "Chooses latencies and defects; the same seed and requests give the same ones.";
         rate: u32 = 0, "Charges and look-ups a second of the account; above it 429 with Retry-After. 0: no limit.";

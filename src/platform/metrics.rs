@@ -86,7 +86,7 @@ metrics! {
         "Requests whose key was known: answered as before, or refused because the request differs.",
         [result: Closed(&["replayed", "key_reused"])], &[];
     Counter CANCELS = "cancel_total", Count, "Cancel requests by answer.",
-        [result: Closed(&["cancelled", "refused", "not_found"])], &[];
+        [result: Closed(&["cancelled", "wished", "refused", "not_found"])], &[];
     Counter AUTHENTICATIONS_REFUSED = "authentications_refused_total", Count,
         "Requests without a usable API key or scope.", [result: Closed(&["unauthenticated", "forbidden"])], &[];
 
@@ -150,7 +150,7 @@ metrics! {
 
     // Gateway.
     Histogram GATEWAY_REQUEST = "gateway_request_seconds", Seconds, "Time of one call.",
-        [gateway: Configured, call: Closed(&["charge", "lookup"])], GATEWAY;
+        [gateway: Configured, call: Closed(&["charge", "lookup", "void"])], GATEWAY;
     Histogram GATEWAY_PERMIT_WAIT = "gateway_permit_wait_seconds", Seconds,
         "From the instant a notice could be claimed to the slot of its gateway.", [gateway: Configured], QUICK;
     Gauge GATEWAY_IN_FLIGHT = "gateway_in_flight", Count, "Calls in flight from this process.",

@@ -9,6 +9,7 @@ pub mod clock;
 pub mod config;
 pub mod dice;
 pub mod exit;
+pub mod failpoints;
 pub mod health;
 pub mod metrics;
 pub mod reconnect;

@@ -34,6 +34,10 @@ pub(super) enum Behaviour {
     TimeoutCharged,
     /// `sim_timeout_not_charged`: nothing done, not answered; as the last link, then as `sim_ok`.
     TimeoutNotCharged,
+    /// `sim_void_lost`: as `sim_timeout_not_charged`; the first void of its key is performed and not answered.
+    VoidLost,
+    /// `sim_void_refused_<n>`: as `sim_timeout_not_charged`; the first `n` voids of its key get 503 and do nothing.
+    VoidRefused(u32),
     /// `sim_reset_after_write`: charged, then the connection is reset.
     ResetAfterWrite,
     /// `sim_pending_<s>_ok`, `sim_pending_<s>_fail`: accepted, decided `after` that long.
@@ -98,6 +102,7 @@ impl Behaviour {
             "500_sticky" => Self::ServerErrorSticky,
             "timeout_charged" => Self::TimeoutCharged,
             "timeout_not_charged" => Self::TimeoutNotCharged,
+            "void_lost" => Self::VoidLost,
             "reset_after_write" => Self::ResetAfterWrite,
             "lookup_404_charged" => Self::LookupNever,
             "wrong_amount" => Self::WrongAmount,
@@ -122,6 +127,9 @@ impl Behaviour {
         }
         if let Some(calls) = value("in_use_") {
             return number(calls).and_then(|n| u32::try_from(n).ok()).map(Self::InUse);
+        }
+        if let Some(voids) = value("void_refused_") {
+            return number(voids).and_then(|n| u32::try_from(n).ok()).map(Self::VoidRefused);
         }
         if let Some(seconds) = value("lookup_lag_") {
             return wait(seconds, Duration::from_secs).map(Self::LookupLag);
@@ -166,6 +174,8 @@ mod tests {
             ("sim_500_sticky", Behaviour::ServerErrorSticky),
             ("sim_timeout_charged", Behaviour::TimeoutCharged),
             ("sim_timeout_not_charged", Behaviour::TimeoutNotCharged),
+            ("sim_void_lost", Behaviour::VoidLost),
+            ("sim_void_refused_2", Behaviour::VoidRefused(2)),
             ("sim_reset_after_write", Behaviour::ResetAfterWrite),
             ("sim_pending_5_ok", Behaviour::Pending { after: s(5), end: PendingEnd::Charged }),
             ("sim_pending_0_fail", Behaviour::Pending { after: s(0), end: PendingEnd::Declined }),

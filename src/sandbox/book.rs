@@ -6,10 +6,10 @@
 //! absorbs the same lines and therefore remembers the same things. **Bound**: a key is kept for ever,
 //! as a gateway keeps its charges, in about 350 bytes with its payment; resends and replays add none.
 
-use super::behaviour::Chain;
+use super::behaviour::{Behaviour, Chain};
 use super::entry::{Entry, Known, Stored};
 use super::judged::{After, Judged, Then, server_error};
-use super::line::{Line, Verdict};
+use super::line::{Line, Request, Verdict};
 use super::name::Name;
 use super::wire::{self, ChargeBody, Code, Heads};
 use chrono::{DateTime, Utc};
@@ -25,6 +25,7 @@ pub(super) struct Rules {
     pub(super) replays_declines: bool,
     pub(super) replays_5xx: bool,
     pub(super) compares_body: bool,
+    pub(super) voids_by_key: bool,
 }
 
 /// What is answered to one request.
@@ -96,6 +97,27 @@ struct Key {
     stored: Stored,
     /// The line that is being answered; 0: none.
     in_flight: u64,
+    /// What voids of it get,
+    mood: Mood,
+    /// and how many came.
+    voids: u32,
+}
+
+/// What voids of a key get before their turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mood {
+    Plain,
+    /// The first one is performed and not answered.
+    LosesTheFirst,
+    /// So many are refused.
+    Refuses(u32),
+}
+
+impl Key {
+    fn fresh(first_at: DateTime<Utc>, fingerprint: u64, mood: Mood) -> Self {
+        let (entries, stored) = (Vec::new(), Stored::Nothing);
+        Self { first_at, fingerprint, entries, stored, in_flight: 0, mood, voids: 0 }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -111,6 +133,8 @@ struct Payment {
 pub(super) struct Summary {
     /// Physical requests to `POST /charges`.
     pub(super) requests: u64,
+    /// Physical requests to `POST /voids`.
+    pub(super) voids: u64,
     /// Requests that moved money.
     pub(super) charges: u64,
     /// Payments with at least one charge.
@@ -158,7 +182,7 @@ impl Book {
     ) -> Result<Ruling, Impossible> {
         let judged = self.judge(now, door, heads, body.as_ref().copied());
         let line = Line {
-            seq: self.summary.requests + 1,
+            seq: self.next_seq(),
             at: now,
             key: heads.key.clone(),
             payment_id: body.as_ref().ok().map(|body| body.payment_id.clone()),
@@ -171,6 +195,7 @@ impl Book {
             payee: body.as_ref().ok().map(|body| body.payee.clone()),
             verdict: judged.verdict,
             charged: judged.charged,
+            request: Request::Charge,
         };
         self.absorb(&line)?;
         let (reply, slow) = match judged.then {
@@ -183,6 +208,49 @@ impl Book {
             key.in_flight = line.seq;
         }
         Ok(Ruling { line, reply, slow, in_flight })
+    }
+
+    /// Judges one void and remembers it; `heads` carries the body's key.
+    pub(super) fn receive_void(
+        &mut self,
+        now: DateTime<Utc>,
+        door: Door,
+        heads: &Heads,
+        refused: Option<&Refused>,
+    ) -> Result<Ruling, Impossible> {
+        let judged = self.judge_void(now, door, heads, refused);
+        let payment_id = heads.key.as_deref().map(|key| key.split(':').next().unwrap_or(key).to_owned());
+        let line = Line {
+            seq: self.next_seq(),
+            at: now,
+            key: heads.key.clone(),
+            payment_id,
+            epoch: heads.epoch(),
+            claim_id: heads.claim_id.clone(),
+            fence: heads.fence,
+            due_at: heads.due_at,
+            amount: None,
+            currency: None,
+            payee: None,
+            verdict: judged.verdict,
+            charged: false,
+            request: Request::Void,
+        };
+        self.absorb(&line)?;
+        let (reply, slow) = match judged.then {
+            Then::Say(reply) => (reply, Duration::ZERO),
+            Then::TellEntry(after) => self.tell(now, heads, after),
+        };
+        Ok(Ruling { line, reply, slow, in_flight: false })
+    }
+
+    /// Whether a void left its tombstone under this key.
+    pub(super) fn is_voided(&self, key: &str) -> bool {
+        self.keys.get(&Name::of(key)).is_some_and(|key| key.stored == Stored::Tombstone)
+    }
+
+    fn next_seq(&self) -> u64 {
+        self.summary.requests + self.summary.voids + 1
     }
 
     /// The request under this key has been answered.
@@ -224,23 +292,21 @@ impl Book {
         heads: &Heads,
         body: Result<&ChargeBody, &Refused>,
     ) -> Judged {
-        let body = match (door, body) {
-            (Door::Unavailable, _) => return Judged::away(Reply::unavailable()),
-            (Door::Silent, _) => return Judged::away(Reply::Hold),
-            (_, Err(Refused::Unauthorized)) => {
-                return Judged::refuse(Verdict::Unauthorized, 401, "unauthorized", "unauthorized", heads);
-            }
-            (Door::OverRate(wait), _) => return Judged::over_rate(wait, heads),
-            (Door::Open, Err(Refused::Malformed(what))) => {
-                return Judged::refuse(Verdict::Invalid, 400, "invalid_request", what.code(), heads);
-            }
-            (Door::Open, Ok(body)) => body,
+        let body = match (Judged::at_the_door(door, heads, body.err()), body) {
+            (Some(judged), _) => return judged,
+            (None, Ok(body)) => body,
+            // Said by the door.
+            (None, Err(_)) => return Judged::refuse(Verdict::Invalid, 400, "invalid_request", "body", heads),
         };
         let Some(chain) = Chain::parse(&body.payee) else {
             return Judged::refuse(Verdict::Invalid, 400, "invalid_request", "invalid_destination", heads);
         };
         let key = heads.key.as_deref().and_then(|key| self.keys.get(&Name::of(key)));
         if let Some(key) = key {
+            // Before anything else, and whatever was forgotten since.
+            if key.stored == Stored::Tombstone {
+                return Judged::refuse(Verdict::Tombstoned, 409, "voided", "voided", heads);
+            }
             if key.in_flight != 0 {
                 return Judged::refuse(Verdict::Concurrent, 409, "in_use", "in_use", heads);
             }
@@ -249,7 +315,7 @@ impl Book {
                     return Judged::refuse(Verdict::KeyReused, 422, "key_reused", "key_reused", heads);
                 }
                 match key.stored {
-                    Stored::Nothing => {}
+                    Stored::Nothing | Stored::Tombstone => {}
                     Stored::Entry => return Judged::replay(Then::TellEntry(After::Replay)),
                     Stored::ServerError => return Judged::replay(Then::Say(server_error(true))),
                 }
@@ -261,19 +327,69 @@ impl Book {
         Judged::execute(link, repeat, limited_at, now, heads)
     }
 
+    /// A key that was decided is answered with what became of it; a decline decides only where it is replayed.
+    /// Every other one is voided, also one that this gateway has forgotten: it cannot know better.
+    fn judge_void(&self, now: DateTime<Utc>, door: Door, heads: &Heads, refused: Option<&Refused>) -> Judged {
+        if let Some(judged) = Judged::at_the_door(door, heads, refused) {
+            return judged;
+        }
+        if !self.rules.voids_by_key {
+            return Judged::refuse(Verdict::Invalid, 404, "not_found", "no_voids", heads);
+        }
+        let name = heads.key.as_deref().unwrap_or_default();
+        let told =
+            Reply::Json { status: 200, body: wire::voided(name), retry_after_s: None, replayed: false };
+        let Some(key) = self.keys.get(&Name::of(name)) else { return Judged::voided(told) };
+        if key.in_flight != 0 {
+            return Judged::refuse(Verdict::Concurrent, 409, "in_use", "in_use", heads);
+        }
+        match key.mood {
+            Mood::Refuses(count) if key.voids < count => return Judged::void_refused(),
+            Mood::Plain | Mood::LosesTheFirst | Mood::Refuses(_) => {}
+        }
+        match key.stored {
+            Stored::Entry | Stored::ServerError if !self.expired(key, now) => {
+                Judged::replay(Then::TellEntry(After::Replay))
+            }
+            Stored::Entry | Stored::ServerError | Stored::Nothing | Stored::Tombstone => {
+                let is_lost = key.mood == Mood::LosesTheFirst && key.voids == 0;
+                Judged::voided(if is_lost { Reply::Reset } else { told })
+            }
+        }
+    }
+
     fn expired(&self, key: &Key, now: DateTime<Utc>) -> bool {
         (now - key.first_at).to_std().is_ok_and(|age| age >= self.rules.key_ttl)
     }
 
     /// Changes the memory by one line; the only way in, for new lines and for a restart alike.
     pub(super) fn absorb(&mut self, line: &Line) -> Result<(), Impossible> {
-        if line.seq != self.summary.requests + 1 {
+        if line.seq != self.next_seq() {
             return Err(Impossible("its seq does not follow the line before"));
         }
-        if line.verdict.executed() {
-            self.absorb_executed(line)?;
+        match line.request {
+            Request::Charge if line.verdict.executed() => self.absorb_executed(line)?,
+            Request::Charge => {}
+            Request::Void => self.absorb_void(line)?,
         }
         self.count(line);
+        Ok(())
+    }
+
+    fn absorb_void(&mut self, line: &Line) -> Result<(), Impossible> {
+        let is_voided = match line.verdict {
+            Verdict::Voided => true,
+            Verdict::Replayed | Verdict::VoidRefused => false,
+            // It was not looked at.
+            _ => return Ok(()),
+        };
+        let name = line.key.as_deref().ok_or(Impossible("it voided nothing"))?;
+        let fresh = || Key::fresh(line.at, 0, Mood::Plain);
+        let key = self.keys.entry(Name::of(name)).or_insert_with(fresh);
+        key.voids += 1;
+        if is_voided {
+            key.stored = Stored::Tombstone;
+        }
         Ok(())
     }
 
@@ -302,13 +418,12 @@ impl Book {
             self.summary.payments_charged += u64::from(payment.charges == 1);
             self.summary.payments_charged_more_than_once += u64::from(payment.charges == 2);
         }
-        let fresh = || Key {
-            first_at: line.at,
-            fingerprint: wire::fingerprint(payment_id, amount, currency, payee),
-            entries: Vec::new(),
-            stored: Stored::Nothing,
-            in_flight: 0,
+        let mood = match link {
+            Behaviour::VoidLost => Mood::LosesTheFirst,
+            Behaviour::VoidRefused(count) => Mood::Refuses(*count),
+            _ => Mood::Plain,
         };
+        let fresh = || Key::fresh(line.at, wire::fingerprint(payment_id, amount, currency, payee), mood);
         let ttl = self.rules.key_ttl;
         let key = self.keys.entry(Name::of(key)).or_insert_with(fresh);
         if (line.at - key.first_at).to_std().is_ok_and(|age| age >= ttl) {
@@ -326,6 +441,10 @@ impl Book {
 
     fn count(&mut self, line: &Line) {
         let summary = &mut self.summary;
+        if line.request == Request::Void {
+            summary.voids += 1;
+            return;
+        }
         summary.requests += 1;
         summary.charges += u64::from(line.charged);
         let Some(due_at) = line.due_at else { return };

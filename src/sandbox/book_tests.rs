@@ -3,7 +3,13 @@
 use super::*;
 
 const TTL: Duration = Duration::from_secs(100);
-const RULES: Rules = Rules { key_ttl: TTL, replays_declines: false, replays_5xx: false, compares_body: true };
+const RULES: Rules = Rules {
+    key_ttl: TTL,
+    replays_declines: false,
+    replays_5xx: false,
+    compares_body: true,
+    voids_by_key: true,
+};
 
 fn at(seconds: i64) -> DateTime<Utc> {
     DateTime::from_timestamp(1_700_000_000 + seconds, 0).expect("in range")
@@ -291,4 +297,108 @@ fn a_gap_in_the_lines_is_refused() {
     let mut book = Book::new(RULES);
     let line = book.receive(at(0), Door::Open, &heads("k"), Ok(&body("sim_ok"))).expect("possible").line;
     assert!(Book::new(RULES).absorb(&Line { seq: 2, ..line }).is_err());
+}
+
+/// One void, answered at once.
+fn void(book: &mut Book, second: i64, key: &str) -> (Verdict, Reply) {
+    let ruling = book.receive_void(at(second), Door::Open, &heads(key), None).expect("possible");
+    assert_eq!((ruling.line.request, ruling.line.charged), (Request::Void, false));
+    (ruling.line.verdict, ruling.reply)
+}
+
+#[test]
+fn a_voided_key_refuses_every_charge_for_ever_and_is_voided_again_whenever_asked() {
+    let mut book = Book::new(RULES);
+    for second in [0, 1, 500] {
+        let (verdict, reply) = void(&mut book, second, "k");
+        assert_eq!((verdict, status(&reply)), (Verdict::Voided, 200));
+    }
+    for (second, key) in [(2, "k"), (99, "k"), (100, "k"), (10_000, "k")] {
+        let (verdict, reply) = ask(&mut book, second, key, "sim_ok");
+        assert_eq!((verdict, status(&reply)), (Verdict::Tombstoned, 409), "long after its life");
+    }
+    assert_eq!(ask(&mut book, 2, "k:1", "sim_ok").0, Verdict::Charged, "another key of the payment");
+    assert!(book.is_voided("k") && !book.is_voided("k:1"));
+    let summary = book.summary();
+    assert_eq!((summary.requests, summary.voids, summary.charges), (5, 3, 1));
+}
+
+#[test]
+fn a_void_of_a_decided_key_answers_what_became_of_it() {
+    let replays = Rules { replays_declines: true, ..RULES };
+    for (rules, payee, verdict, answered) in [
+        (RULES, "sim_ok", Verdict::Replayed, 200),
+        (RULES, "sim_timeout_charged", Verdict::Replayed, 200),
+        (RULES, "sim_500_sticky", Verdict::Replayed, 200),
+        (RULES, "sim_pending_9_ok", Verdict::Replayed, 202),
+        (replays, "sim_decline_lost_card", Verdict::Replayed, 402),
+        // Here the same key would be executed anew, so nothing is decided.
+        (RULES, "sim_decline_lost_card", Verdict::Voided, 200),
+        (RULES, "sim_timeout_not_charged", Verdict::Voided, 200),
+        (RULES, "sim_429_9", Verdict::Voided, 200),
+    ] {
+        let mut book = Book::new(rules);
+        ask(&mut book, 0, "k", payee);
+        let (said, reply) = void(&mut book, 1, "k");
+        assert_eq!((said, status(&reply)), (verdict, answered), "{payee}");
+        let charges = book.summary().charges;
+        ask(&mut book, 2, "k", payee);
+        assert_eq!(book.summary().charges, charges, "{payee}: nothing is charged after a void");
+    }
+}
+
+#[test]
+fn a_void_waits_for_a_running_charge_and_lies_about_a_forgotten_one() {
+    let mut book = Book::new(RULES);
+    let ruling = book.receive(at(0), Door::Open, &heads("k"), Ok(&body("sim_ok"))).expect("possible");
+    assert!(ruling.in_flight);
+    assert_eq!(void(&mut book, 0, "k").0, Verdict::Concurrent);
+    book.land("k");
+    assert_eq!(void(&mut book, 99, "k").0, Verdict::Replayed);
+    // Why nobody may void after the key's life: the charge stands, and the answer is "voided".
+    assert_eq!(void(&mut book, 100, "k").0, Verdict::Voided);
+    assert_eq!(book.look_up(at(100), "k").len(), 1);
+}
+
+#[test]
+fn destinations_lose_the_answer_of_the_first_void_or_refuse_some() {
+    let mut lost = Book::new(RULES);
+    assert_eq!(ask(&mut lost, 0, "k", "sim_void_lost").0, Verdict::NotCharged);
+    assert_eq!(void(&mut lost, 1, "k"), (Verdict::Voided, Reply::Reset));
+    assert_eq!(ask(&mut lost, 2, "k", "sim_void_lost").0, Verdict::Tombstoned, "it was performed");
+    assert_eq!(status(&void(&mut lost, 3, "k").1), 200);
+
+    let mut refused = Book::new(RULES);
+    ask(&mut refused, 0, "k", "sim_void_refused_2");
+    let said: Vec<_> = (1..4).map(|second| void(&mut refused, second, "k").0).collect();
+    assert_eq!(said, [Verdict::VoidRefused, Verdict::VoidRefused, Verdict::Voided]);
+    let mut charged = Book::new(RULES);
+    let said = verdicts(&mut charged, "k", "sim_void_refused_2", 2);
+    assert_eq!(said, [Verdict::NotCharged, Verdict::Charged], "without a void, as any lost request");
+}
+
+#[test]
+fn a_gateway_that_does_not_void_says_so_and_plants_nothing() {
+    let mut book = Book::new(Rules { voids_by_key: false, ..RULES });
+    let (verdict, reply) = void(&mut book, 0, "k");
+    assert_eq!((verdict, status(&reply)), (Verdict::Invalid, 404));
+    assert_eq!(ask(&mut book, 1, "k", "sim_ok").0, Verdict::Charged);
+}
+
+#[test]
+fn a_restart_remembers_tombstones_and_which_voids_came() {
+    let (mut book, mut again) = (Book::new(RULES), Book::new(RULES));
+    let ruling = book.receive(at(0), Door::Open, &heads("k"), Ok(&body("sim_void_lost"))).expect("possible");
+    book.land("k");
+    let voids =
+        [1, 2].map(|s| book.receive_void(at(s), Door::Open, &heads("k"), None).expect("possible").line);
+    for line in std::iter::once(&ruling.line).chain(&voids) {
+        let text = serde_json::to_string(line).expect("JSON");
+        again.absorb(&serde_json::from_str(&text).expect("read back")).expect("possible");
+    }
+    assert_eq!(again.summary(), book.summary());
+    assert_eq!(ask(&mut again, 3, "k", "sim_ok").0, Verdict::Tombstoned);
+    let (verdict, reply) = void(&mut again, 4, "k");
+    assert_eq!((verdict, status(&reply)), (Verdict::Voided, 200), "only the first one's answer is lost");
+    assert_eq!(voids[0].payment_id.as_deref(), Some("k"));
 }

@@ -50,6 +50,8 @@ pub(super) enum Stored {
     Entry,
     /// The 500 again.
     ServerError,
+    /// A refusal, for ever: the key was voided.
+    Tombstone,
 }
 
 impl Entry {

@@ -1,7 +1,7 @@
 //! What one request gets, before anything is remembered: from its behaviour to verdict and reply.
 
 use super::behaviour::{Behaviour, PendingEnd};
-use super::book::Reply;
+use super::book::{Door, Refused, Reply};
 use super::line::Verdict;
 use super::wire::{self, Heads};
 use chrono::{DateTime, Utc};
@@ -43,13 +43,39 @@ impl Judged {
     }
 
     /// Refused by the account's quota.
-    pub(super) fn over_rate(wait_s: u64, heads: &Heads) -> Self {
+    fn over_rate(wait_s: u64, heads: &Heads) -> Self {
         Self::say(Verdict::OverRate, 429, "rate_limited", "over_rate", heads, Some(wait_s))
     }
 
     /// Lost in an outage.
-    pub(super) fn away(reply: Reply) -> Self {
+    fn away(reply: Reply) -> Self {
         Self { verdict: Verdict::Outage, charged: false, then: Then::Say(reply) }
+    }
+
+    /// What no request gets past; `None` where this gateway looks at it.
+    pub(super) fn at_the_door(door: Door, heads: &Heads, refused: Option<&Refused>) -> Option<Self> {
+        Some(match (door, refused) {
+            (Door::Unavailable, _) => Self::away(Reply::unavailable()),
+            (Door::Silent, _) => Self::away(Reply::Hold),
+            (_, Some(Refused::Unauthorized)) => {
+                Self::refuse(Verdict::Unauthorized, 401, "unauthorized", "unauthorized", heads)
+            }
+            (Door::OverRate(wait), _) => Self::over_rate(wait, heads),
+            (Door::Open, Some(Refused::Malformed(what))) => {
+                Self::refuse(Verdict::Invalid, 400, "invalid_request", what.code(), heads)
+            }
+            (Door::Open, None) => return None,
+        })
+    }
+
+    /// The tombstone stands, or is planted now.
+    pub(super) fn voided(reply: Reply) -> Self {
+        Self { verdict: Verdict::Voided, charged: false, then: Then::Say(reply) }
+    }
+
+    /// A void that is not looked at.
+    pub(super) fn void_refused() -> Self {
+        Self { verdict: Verdict::VoidRefused, charged: false, then: Then::Say(Reply::unavailable()) }
     }
 
     pub(super) fn replay(then: Then) -> Self {
@@ -89,10 +115,13 @@ impl Judged {
             Behaviour::InUse(calls) if repeat < *calls => {
                 Self::say(Verdict::InUse, 409, "in_use", "in_use", heads, None)
             }
-            Behaviour::TimeoutNotCharged if repeat == 0 => {
+            Behaviour::TimeoutNotCharged | Behaviour::VoidLost | Behaviour::VoidRefused(_) if repeat == 0 => {
                 Self { verdict: Verdict::NotCharged, charged: false, then: Then::Say(Reply::Hold) }
             }
-            Behaviour::InUse(_) | Behaviour::TimeoutNotCharged => plainly(),
+            Behaviour::InUse(_)
+            | Behaviour::TimeoutNotCharged
+            | Behaviour::VoidLost
+            | Behaviour::VoidRefused(_) => plainly(),
             Behaviour::ServerErrorCharged | Behaviour::ServerErrorSticky => {
                 Self::charge(Then::Say(server_error(false)))
             }

@@ -222,6 +222,7 @@ mod tests {
             payee: Some("sim_ok".into()),
             verdict: Verdict::Charged,
             charged: true,
+            request: super::super::line::Request::Charge,
         }
     }
 

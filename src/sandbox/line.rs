@@ -1,4 +1,5 @@
-//! One line of the ledger: what one physical request to `POST /charges` asked and what became of it.
+//! One line of the ledger: what one physical request to `POST /charges` or `POST /voids` asked and what
+//! became of it.
 //!
 //! The lines are the oracle that everything else is checked against, so they say only what this
 //! gateway itself saw and did, and they alone rebuild its memory after a restart.
@@ -36,6 +37,31 @@ pub(super) enum Verdict {
     OverRate,
     /// Lost in an outage that executes nothing.
     Outage,
+    /// A void: from now on no charge under this key, for ever. Also when it was voided before.
+    Voided,
+    /// A void that was not looked at, as the destination says.
+    VoidRefused,
+    /// A charge refused by the tombstone that a void left under its key.
+    Tombstoned,
+}
+
+/// What a request asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Request {
+    /// To move money.
+    #[default]
+    Charge,
+    /// To refuse every later charge under a key.
+    Void,
+}
+
+impl Request {
+    // serde hands the field over by reference.
+    #[allow(clippy::trivially_copy_pass_by_ref)]
+    fn is_charge(&self) -> bool {
+        *self == Self::Charge
+    }
 }
 
 impl Verdict {
@@ -54,7 +80,10 @@ impl Verdict {
             | Self::Invalid
             | Self::Unauthorized
             | Self::OverRate
-            | Self::Outage => false,
+            | Self::Outage
+            | Self::Voided
+            | Self::VoidRefused
+            | Self::Tombstoned => false,
         }
     }
 }
@@ -68,9 +97,9 @@ pub(super) struct Line {
     /// When the request had arrived, by this gateway's clock.
     #[serde(serialize_with = "micros")]
     pub(super) at: DateTime<Utc>,
-    /// The `Idempotency-Key` header.
+    /// The `Idempotency-Key` header; of a void, from the body.
     pub(super) key: Option<String>,
-    /// From the body.
+    /// From the body; of a void, the key up to its colon.
     pub(super) payment_id: Option<String>,
     /// The number after the key's colon; 0 without one.
     pub(super) epoch: Option<u32>,
@@ -91,6 +120,9 @@ pub(super) struct Line {
     pub(super) verdict: Verdict,
     /// This very request moved money (or, pending, will).
     pub(super) charged: bool,
+    /// Said only by the lines of voids.
+    #[serde(default, skip_serializing_if = "Request::is_charge")]
+    pub(super) request: Request,
 }
 
 fn micros<S: serde::Serializer>(at: &DateTime<Utc>, to: S) -> Result<S::Ok, S::Error> {

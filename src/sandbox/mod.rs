@@ -1,6 +1,6 @@
 //! The simulated gateway: a process of its own with a durable ledger, the oracle of every test.
 //!
-//! **Promises**: one line for each physical request to `POST /charges`, durable before it is answered;
+//! **Promises**: one line for each physical request to `POST /charges` or `/voids`, durable before it is answered;
 //! one charge under one key while the key lives; behaviours chosen by the destination reference
 //! (`behaviour.rs`). **Relies on** nothing of the money path and shares no code with it: a fault in
 //! one cannot hide in the other. **If this dies**, nobody was answered for what is not in the file,
@@ -12,13 +12,17 @@
 //!   402 {"error":{"type":"declined","code","key","reference"}}
 //!   400 "invalid_request"  401 "unauthorized"  409 "in_use"  422 "key_reused"  429 "rate_limited" + Retry-After
 //!   503 "unavailable"      Idempotent-Replayed: true on a stored answer
-//! GET /charges?key=     200 {"key","charges":[…]} with "in_progress" while one runs; 404 "not_found"
+//!   409 "voided" under a voided key, for ever
+//! GET /charges?key=     200 {"key","charges":[…]} with "in_progress" while one runs, "voided":true; 404 "not_found"
+//! POST /voids           authorised, {"key"}; with sandbox.voids_by_key, else 404
+//!   200 {"key","status":"voided"}: no charge under this key, ever   200 202 402 what became of it   409 "in_use"
 //! GET /settlement?day=  NDJSON, authorised: one line a movement of money, then one that ends it (`settlement`)
 //!
 //! What only tests, rehearsals and people ask for; no outage but a refused connection touches it:
 //! GET /ledger           NDJSON, one line a physical request: seq at key paymentId epoch claimId fence dueAt
-//!                       amount currency payee verdict charged (amount and currency as asked; open to all)
-//! GET /ledger/summary   requests, charges, paymentsCharged, paymentsChargedMoreThanOnce,
+//!                       amount currency payee verdict charged (amount and currency as asked; open to all);
+//!                       a void's has "request":"void" and no amount, currency or payee
+//! GET /ledger/summary   requests (of charges), voids, charges, paymentsCharged, paymentsChargedMoreThanOnce,
 //!                       earliestMarginMs, early, earlyCharges
 //! GET /settlement/defects?day=   NDJSON, authorised: what is wrong in that report
 //! PUT /outage           authorised, {"kind":"silent","forMs":5000}; without forMs until it is switched off,
@@ -123,6 +127,7 @@ impl Sandbox {
             replays_declines: settings.replays_declines,
             replays_5xx: settings.replays_5xx,
             compares_body: settings.compares_body,
+            voids_by_key: settings.voids_by_key,
         });
         let (ledger, write_fault) = Ledger::open(Path::new(&settings.ledger), |line| {
             book.absorb(&line).map_err(|error| error.to_string())

@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use subtle::ConstantTimeEq;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 /// Longest body taken, in bytes.
 const BODY_MAX: usize = 16 * 1024;
@@ -70,6 +70,21 @@ impl Shared {
         self.outages.at(self.clock.mono().0)
     }
 
+    /// What a request meets, and the outage that makes it so or hides its answer.
+    fn door(&self, refused: Option<&Refused>) -> (Door, Option<OutageKind>) {
+        let outage = self.outage();
+        let door = match (outage, refused) {
+            (Some(OutageKind::Unavailable), _) => Door::Unavailable,
+            // Refusing, it only meets what had arrived before.
+            (Some(OutageKind::Silent | OutageKind::Refuse), _) => Door::Silent,
+            (_, Some(Refused::Unauthorized)) => Door::Open,
+            (Some(OutageKind::UnavailableCharged | OutageKind::SilentCharged) | None, _) => {
+                self.take().map_or_else(Door::OverRate, |()| Door::Open)
+            }
+        };
+        (door, outage)
+    }
+
     /// One call of the account, if the quota lets it pass.
     fn take(&self) -> Result<(), u64> {
         let Some(quota) = &self.quota else { return Ok(()) };
@@ -85,6 +100,7 @@ impl Shared {
 pub(super) fn routes(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/charges", post(charge).get(look_up))
+        .route("/voids", post(void))
         .route("/livez", get(|| async { "ok" }))
         .merge(oracle::routes())
         .layer(DefaultBodyLimit::max(BODY_MAX))
@@ -97,14 +113,32 @@ async fn charge(
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Response {
+    perform(&shared, &peer, execute(Arc::clone(&shared), headers, body)).await
+}
+
+async fn void(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    perform(&shared, &peer, execute_void(Arc::clone(&shared), headers, body)).await
+}
+
+/// Carries one request out and answers it as its reply says.
+async fn perform(
+    shared: &Shared,
+    peer: &Peer,
+    execution: impl Future<Output = Option<Reply>> + Send + 'static,
+) -> Response {
     // In a task of its own: a client that goes away must not leave its key in flight for ever.
-    let execution = tokio::spawn(execute(Arc::clone(&shared), headers, body));
+    let execution = tokio::spawn(execution);
     match execution.await.ok().flatten() {
         Some(Reply::Json { status, body, retry_after_s, replayed }) => {
             respond(status, &body, retry_after_s, replayed)
         }
         Some(Reply::Garbage) => "<<garbage: {\"id\":".into_response(),
-        Some(Reply::Hold) => hold(&shared, &peer).await,
+        Some(Reply::Hold) => hold(shared, peer).await,
         // Without a durable line there is no answer either.
         Some(Reply::Reset) | None => {
             peer.reset();
@@ -133,17 +167,8 @@ async fn execute(
 ) -> Option<Reply> {
     let heads = Heads::read(&headers);
     let body = readable(&shared, &headers, &heads, body);
-    let outage = shared.outage();
-    let door = match (outage, &body) {
-        (Some(OutageKind::Unavailable), _) => Door::Unavailable,
-        // Refusing, it only meets what had arrived before.
-        (Some(OutageKind::Silent | OutageKind::Refuse), _) => Door::Silent,
-        (_, Err(Refused::Unauthorized)) => Door::Open,
-        (Some(OutageKind::UnavailableCharged | OutageKind::SilentCharged) | None, _) => {
-            shared.take().map_or_else(Door::OverRate, |()| Door::Open)
-        }
-    };
-    let (ruling, durable) = {
+    let (door, outage) = shared.door(body.as_ref().err());
+    let ruled = {
         let mut book = shared.book();
         let asked = body.as_ref().map_err(Clone::clone);
         let ruling = book.receive(shared.clock.wall(), door, &heads, asked).ok()?;
@@ -151,6 +176,35 @@ async fn execute(
         let durable = shared.ledger.append(&ruling.line);
         (ruling, durable)
     };
+    answer(&shared, &heads, outage, ruled).await
+}
+
+/// One void, in the same way.
+async fn execute_void(
+    shared: Arc<Shared>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Option<Reply> {
+    let mut heads = Heads::read(&headers);
+    let key = readable_void(&shared, &headers, body);
+    heads.key = key.as_ref().ok().cloned();
+    let (door, outage) = shared.door(key.as_ref().err());
+    let ruled = {
+        let mut book = shared.book();
+        let ruling = book.receive_void(shared.clock.wall(), door, &heads, key.as_ref().err()).ok()?;
+        let durable = shared.ledger.append(&ruling.line);
+        (ruling, durable)
+    };
+    answer(&shared, &heads, outage, ruled).await
+}
+
+/// From the line to the reply: not before it is durable, and after the usual time.
+async fn answer(
+    shared: &Shared,
+    heads: &Heads,
+    outage: Option<OutageKind>,
+    (ruling, durable): (Ruling, oneshot::Receiver<()>),
+) -> Option<Reply> {
     let Ruling { line, reply, slow, in_flight } = ruling;
     let wait = match reply {
         Reply::Json { .. } | Reply::Garbage => shared.latency(Purpose::Charge, line.seq) + slow,
@@ -184,6 +238,18 @@ fn news_of(shared: &Shared, line: &Line) -> Option<News> {
     let decides_at = shared.book().decides_at(&key)?;
     let payment_id = line.payment_id.clone()?;
     Some(News { seq: line.seq, key, payment_id, charged: line.charged, decides_at })
+}
+
+fn readable_void(
+    shared: &Shared,
+    headers: &HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<String, Refused> {
+    if !shared.is_authorised(headers) {
+        return Err(Refused::Unauthorized);
+    }
+    let bytes = body.map_err(|_| Refused::Malformed(Malformed::Shape))?;
+    wire::void_key(&bytes).map_err(Refused::Malformed)
 }
 
 fn readable(
@@ -256,7 +322,13 @@ async fn look_up(
     if !latency.is_zero() {
         shared.clock.sleep(latency).await;
     }
-    let charges = shared.book().look_up(shared.clock.wall(), &key);
+    let (charges, is_voided) = {
+        let book = shared.book();
+        (book.look_up(shared.clock.wall(), &key), book.is_voided(&key))
+    };
+    if is_voided {
+        return respond(200, &json!({ "key": key, "charges": charges, "voided": true }), None, false);
+    }
     if charges.is_empty() {
         return respond(404, &wire::error("not_found", "unknown_key", Some(&key)), None, false);
     }

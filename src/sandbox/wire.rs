@@ -20,6 +20,23 @@ pub(super) struct ChargeBody {
     pub(super) payee: String,
 }
 
+/// The body of `POST /voids`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VoidBody {
+    key: String,
+}
+
+/// The key that a void names.
+pub(super) fn void_key(bytes: &[u8]) -> Result<String, Malformed> {
+    let body: VoidBody = serde_json::from_slice(bytes).map_err(|_| Malformed::Shape)?;
+    if is_key(&body.key) { Ok(body.key) } else { Err(Malformed::Key) }
+}
+
+fn is_key(text: &str) -> bool {
+    (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic())
+}
+
 /// What the headers of one request said; everything but the key is for the ledger only.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Heads {
@@ -61,9 +78,7 @@ impl Heads {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let claim = text("punctual-claim").and_then(|claim| claim.rsplit_once('/'));
         Self {
-            key: text("idempotency-key")
-                .filter(|key| (1..=64).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_graphic()))
-                .map(str::to_owned),
+            key: text("idempotency-key").filter(|key| is_key(key)).map(str::to_owned),
             claim_id: claim.map(|(id, _)| id.to_owned()),
             fence: claim.and_then(|(_, fence)| fence.parse().ok()),
             due_at: text("punctual-due")
@@ -127,6 +142,11 @@ impl Code {
 /// An error in this gateway's own shape.
 pub(super) fn error(kind: &str, code: &str, key: Option<&str>) -> Value {
     json!({ "error": { "type": kind, "code": code, "key": key } })
+}
+
+/// The answer to a void that stands.
+pub(super) fn voided(key: &str) -> Value {
+    json!({ "key": key, "status": "voided" })
 }
 
 /// A decline in this gateway's own shape.

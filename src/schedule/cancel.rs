@@ -1,17 +1,23 @@
 //! The client's cancel: a compare-and-swap on the same row that a claim locks. Whoever comes first
 //! wins, and the loser is told the state that it lost to.
 //!
-//! **Promises.** A `Cancelled` answer stands on an acknowledged COMMIT of this call (rule R3), also
-//! when the payment had been cancelled before. If this dies here, the client repeats it.
+//! While the outcome is unknown there is nothing to swap: no answer of ours could be kept. What can be kept
+//! is the promise that no later claim charges, so the wish is recorded, where the gateway voids by key.
+//!
+//! **Promises.** `Cancelled` and `Wished` answers stand on an acknowledged COMMIT of this call (rule R3),
+//! also when the payment had been cancelled, or the wish recorded, before. If this dies here, the client
+//! repeats it.
 
 use super::failure::{before_commit, commit};
 use super::find::view;
 use super::port::ScheduleError;
 use super::records::CancelAnswer;
 use super::statements;
+use crate::domain::bucket::shard;
+use crate::domain::facts::VoidSupport;
 use crate::domain::guard::{self, CancelGuard, Lineage};
 use crate::domain::ids::{ActorId, PaymentId};
-use sqlx::{PgConnection, PgPool};
+use sqlx::{PgConnection, PgPool, Postgres, Row, Transaction};
 
 pub(super) async fn cancel(
     pool: PgPool,
@@ -34,13 +40,12 @@ pub(super) async fn cancel(
         commit(transaction).await?;
         return Ok(CancelAnswer::Cancelled(Box::new(view)));
     }
-    match guard::cancel(&view.payment, Lineage::Released) {
+    // As if the gateway voided and the database were released: the statement that records the wish asks
+    // for both in its own snapshot. Repeated cancels and wishes write nothing but the proof of their commit.
+    match guard::cancel(&view.payment, VoidSupport::ByKey, Lineage::Released) {
         // Clean and PENDING, and yet not won: this database is in quarantine (R17), or the row came
         // back to PENDING between the two statements. Either way the client asks again.
-        CancelGuard::Win | CancelGuard::Quarantined => {
-            transaction.rollback().await.map_err(before_commit)?;
-            Err(ScheduleError::Unavailable("the payment cannot be cancelled at this instant".into()))
-        }
+        CancelGuard::Win | CancelGuard::Quarantined => not_now(transaction).await,
         CancelGuard::Refused(_) => {
             transaction.rollback().await.map_err(before_commit)?;
             Ok(CancelAnswer::Refused(Box::new(view)))
@@ -50,7 +55,65 @@ pub(super) async fn cancel(
             commit(transaction).await?;
             Ok(CancelAnswer::Cancelled(Box::new(view)))
         }
+        CancelGuard::Wish => wish(transaction, actor, id).await,
+        CancelGuard::Wished => {
+            if !is_released(&mut transaction).await? {
+                return not_now(transaction).await;
+            }
+            acknowledge(&mut transaction).await?;
+            commit(transaction).await?;
+            Ok(CancelAnswer::Wished(Box::new(view)))
+        }
     }
+}
+
+async fn wish(
+    mut transaction: Transaction<'static, Postgres>,
+    actor: ActorId,
+    id: PaymentId,
+) -> Result<CancelAnswer, ScheduleError> {
+    let answer = sqlx::query(statements::WISH)
+        .bind(id.due_day())
+        .bind(id.as_uuid())
+        .bind(actor.0)
+        .bind(shard(id))
+        .fetch_one(&mut *transaction)
+        .await
+        .map_err(before_commit)?;
+    let recorded: bool = answer.try_get("recorded").map_err(before_commit)?;
+    let voids: bool = answer.try_get("voids").map_err(before_commit)?;
+    if !recorded && voids {
+        return not_now(transaction).await;
+    }
+    let Some(view) = view(&mut transaction, actor, id).await.map_err(before_commit)? else {
+        return not_now(transaction).await;
+    };
+    if recorded {
+        commit(transaction).await?;
+        return Ok(CancelAnswer::Wished(Box::new(view)));
+    }
+    match guard::cancel(&view.payment, VoidSupport::None, Lineage::Released) {
+        CancelGuard::Refused(_) => {
+            transaction.rollback().await.map_err(before_commit)?;
+            Ok(CancelAnswer::Refused(Box::new(view)))
+        }
+        // It moved between the two looks.
+        CancelGuard::Win
+        | CancelGuard::Already
+        | CancelGuard::Wish
+        | CancelGuard::Wished
+        | CancelGuard::Quarantined => not_now(transaction).await,
+    }
+}
+
+/// What cannot be granted or refused at this instant; nothing was written.
+async fn not_now(transaction: Transaction<'static, Postgres>) -> Result<CancelAnswer, ScheduleError> {
+    transaction.rollback().await.map_err(before_commit)?;
+    Err(ScheduleError::Unavailable("the payment cannot be cancelled at this instant".into()))
+}
+
+async fn is_released(connection: &mut PgConnection) -> Result<bool, ScheduleError> {
+    sqlx::query_scalar(statements::LINEAGE_IS_RELEASED).fetch_one(connection).await.map_err(before_commit)
 }
 
 /// Writes something, so that the COMMIT that follows is a proof for what was read (rule R3).

@@ -88,7 +88,7 @@ fn claim_is_lost(answered: &Answered) {
                 format!("a request was sent under a claim that the database lost; the answer: {verdict}");
             violation::seen(Invariant::M2, Some(payment), &what);
         }
-        How::LookedUp | How::NotStarted => {
+        How::LookedUp | How::Voided | How::NotStarted => {
             tracing::error!(%payment, verdict, "the database lost a claim that it had committed");
         }
     }

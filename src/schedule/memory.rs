@@ -22,11 +22,13 @@ pub use rows::AttemptRow;
 
 use super::port::{OpenClaim, Renewed, ScheduleError};
 use super::proof::BadNoticeKept;
+use crate::domain::facts::VoidSupport;
 use crate::domain::guard::{self, CancelGuard, Holding, Lineage};
 use crate::domain::history::HistoryRow;
-use crate::domain::ids::PaymentId;
+use crate::domain::ids::{GatewayName, PaymentId};
 use crate::domain::notice::Notice;
 use crate::domain::payment::Payment;
+use crate::domain::state::Status;
 use crate::platform::clock::SharedClock;
 use chrono::{DateTime, Utc};
 use declines::Counted;
@@ -113,6 +115,8 @@ struct State {
     desk: Desk,
     /// Declines by destination and hour.
     declines: Counted,
+    /// Gateways that void by key.
+    voiding: BTreeSet<GatewayName>,
     lineage: Lineage,
     bad_notices: usize,
 }
@@ -138,6 +142,7 @@ impl Memory {
             poisoned: BTreeSet::new(),
             desk: Desk::default(),
             declines: Counted::default(),
+            voiding: BTreeSet::new(),
             lineage: Lineage::Released,
             bad_notices: 0,
         };
@@ -184,11 +189,34 @@ impl Memory {
     pub fn cancel(&self, id: PaymentId) -> Option<CancelGuard> {
         let now = self.clock.wall();
         let mut state = self.state();
-        let answer = guard::cancel(&state.rows.get(&id)?.payment, state.lineage);
-        if answer == CancelGuard::Win {
-            state.change(id, |row| row.cancel(now));
+        let row = &state.rows.get(&id)?.payment;
+        let voids = if state.voiding.contains(&row.gateway) { VoidSupport::ByKey } else { VoidSupport::None };
+        let answer = guard::cancel(row, voids, state.lineage);
+        match answer {
+            CancelGuard::Win => state.change(id, |row| row.cancel(now)),
+            CancelGuard::Wish => {
+                state.change(id, |row| row.wish(now));
+                let row = &state.rows[&id].payment;
+                // Where the row was overdue already, its notice is out or the late scan has it.
+                if row.status == Status::Unknown && row.next_attempt_at >= now {
+                    state.notify(id, now);
+                }
+            }
+            CancelGuard::Already
+            | CancelGuard::Wished
+            | CancelGuard::Refused(_)
+            | CancelGuard::Quarantined => {}
         }
         Some(answer)
+    }
+
+    /// As `Postgres::register_gateway`, but for the account.
+    pub fn register_gateway(&self, name: &GatewayName, voids: VoidSupport) {
+        let voiding = &mut self.state().voiding;
+        match voids {
+            VoidSupport::ByKey => drop(voiding.insert(name.clone())),
+            VoidSupport::None => drop(voiding.remove(name)),
+        }
     }
 
     /// From now on this row refuses to be part of any batch.
@@ -298,7 +326,7 @@ impl Memory {
     }
 
     /// Breaks the rules on purpose: the row is called clean although its sends are open.
-    pub fn forget_open_sends(&self, id: PaymentId, status: crate::domain::state::Status) {
+    pub fn forget_open_sends(&self, id: PaymentId, status: Status) {
         let now = self.clock.wall();
         let mut state = self.state();
         state.change(id, |row| row.force(status, now));

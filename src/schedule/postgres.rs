@@ -22,6 +22,7 @@ use super::{
 };
 use crate::domain::decision::Decision;
 use crate::domain::declines::DestinationKeys;
+use crate::domain::facts::VoidSupport;
 use crate::domain::ids::{ActorId, ClaimId, GatewayName, PaymentId};
 use crate::domain::intent::Secret;
 use crate::domain::notice::Notice;
@@ -166,7 +167,8 @@ impl Postgres {
         whole(audit::audit(self.pool.clone(), window)).await
     }
 
-    /// Cancels if the state allows it, answered only after an acknowledged commit (rule R3).
+    /// Cancels if the state allows it, or records the wish to, answered only after an acknowledged commit
+    /// (rule R3).
     ///
     /// # Errors
     /// `Unavailable` (also under quarantine), `CommitUnknown` (repeat it: the same answer again) or
@@ -241,14 +243,21 @@ impl Postgres {
     }
 
     /// Writes down the account behind a gateway's name, once, and answers the one on record: where it
-    /// differs from the configured one, nothing may be sent (rule R4).
+    /// differs from the configured one, nothing may be sent (rule R4). Whether the gateway voids by key is
+    /// kept as said last, for the cancels that ask.
     ///
     /// # Errors
     /// Any; repeating it is safe.
-    pub async fn register_gateway(&self, name: &GatewayName, account: &str) -> Result<String, ScheduleError> {
+    pub async fn register_gateway(
+        &self,
+        name: &GatewayName,
+        account: &str,
+        voids: VoidSupport,
+    ) -> Result<String, ScheduleError> {
         sqlx::query_scalar(statements::REGISTER_GATEWAY)
             .bind(&name.0)
             .bind(account)
+            .bind(voids == VoidSupport::ByKey)
             .fetch_one(&self.pool)
             .await
             .map_err(before_commit)

@@ -135,6 +135,8 @@ pub enum How {
     Sent,
     /// By a look-up under this claim; no money-moving request was made.
     LookedUp,
+    /// By a void under this claim; no money-moving request was made.
+    Voided,
     /// No request of any kind.
     NotStarted,
 }

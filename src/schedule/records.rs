@@ -126,6 +126,9 @@ pub struct AttemptView {
 pub enum CancelAnswer {
     /// CANCELLED, now or earlier: 200, the same body again.
     Cancelled(Box<PaymentView>),
+    /// The outcome is unknown and the wish to cancel recorded, now or earlier: 202. No later claim
+    /// charges; whether it was charged before is still asked.
+    Wished(Box<PaymentView>),
     /// Not possible in this state: 409.
     Refused(Box<PaymentView>),
     /// No such payment of this actor: 404.

@@ -19,6 +19,7 @@ use crate::domain::ids::Fence;
 use crate::domain::intent::Secret;
 use crate::domain::invariants::Invariant;
 use crate::domain::state::Status;
+use crate::platform::failpoints::{Point, reach};
 use crate::platform::violation;
 use chrono::NaiveDate;
 use sqlx::{Error, PgConnection, PgPool, Row};
@@ -99,6 +100,7 @@ async fn write(pool: &PgPool, secret: &Secret, batch: &[Outcome]) -> Result<Vec<
             results.insert(place, result);
         }
     }
+    reach(Point::MidSettle);
     commit(transaction).await.map_err(BatchFailure::Whole)?;
     // Every place was either written or fenced off.
     Ok((0..batch.len()).filter_map(|place| results.remove(&place)).collect())

@@ -70,6 +70,7 @@ statements! {
     HISTORY_BOUNDS = "sql/history_bounds.sql",
     INSTALLATION = "sql/installation.sql",
     KEEP_BAD_NOTICE = "sql/keep_bad_notice.sql",
+    LINEAGE_IS_RELEASED = "sql/lineage_is_released.sql",
     LIST_API_KEYS = "sql/list_api_keys.sql",
     LIST_BY_CREATION = "sql/list_by_creation.sql",
     LIST_BY_DUE = "sql/list_by_due.sql",
@@ -108,5 +109,6 @@ statements! {
     STAGE_WINDOW = "sql/stage_window.sql",
     STILL_CLAIMABLE = "sql/still_claimable.sql",
     TAKE_CALLBACK = "sql/take_callback.sql",
+    WISH = "sql/wish.sql",
     WORKER_LEAVES = "sql/worker_leaves.sql",
 }

@@ -14,6 +14,7 @@ pub(super) fn how(how: How) -> &'static str {
     match how {
         How::Sent => "sent",
         How::LookedUp => "looked_up",
+        How::Voided => "void",
         How::NotStarted => "not_started",
     }
 }

@@ -6,10 +6,10 @@
 //! the network's: it arrives whatever becomes of its process.
 
 use super::dials::{Broken, Chance};
-use super::gateway::{Bank, LedgerLine};
+use super::gateway::{Bank, Fate, LedgerLine};
 use super::host::{Host, HostClock};
 use super::trace::Met;
-use crate::domain::ids::gateway_key;
+use crate::domain::ids::{PaymentId, gateway_key};
 use crate::domain::lease::SendGate;
 use crate::domain::payment::Payment;
 use crate::domain::verdict::{Doubt, Lookup, NotSent, Verdict};
@@ -38,12 +38,18 @@ pub(super) fn body_of(payment: &Payment, payee: &str) -> String {
 }
 
 impl Account {
-    /// Hands the request to the network; answers what comes back, if anything does.
-    fn post(&self, line: LedgerLine) -> oneshot::Receiver<Verdict> {
+    /// Hands a request to the network, which carries it to the bank; answers what comes back, if anything
+    /// does. `lost` is met where the bank did it and nobody hears.
+    fn post(
+        &self,
+        payment: PaymentId,
+        lost: Met,
+        arrives: impl FnOnce(&Bank, &Fate) -> Verdict + Send + 'static,
+    ) -> oneshot::Receiver<Verdict> {
         let (answer, answered) = oneshot::channel();
         let fate = self.bank.fate(self.profile.async_final_within);
         let bank = Arc::clone(&self.bank);
-        let payment = Some(line.payment);
+        let payment = Some(payment);
         let Some(way) = fate.way else {
             self.bank.trace.met(Met::RequestLost, payment, 0);
             // Nobody ever answers: the sender waits for its own time-out.
@@ -55,13 +61,13 @@ impl Account {
         };
         tokio::spawn(async move {
             bank.time.sleep(way).await;
-            let verdict = bank.arrives(line, &fate);
+            let verdict = arrives(&bank, &fate);
             if answer.is_closed() {
                 bank.trace.met(Met::RequestLate, payment, way.as_micros() as u64);
             }
             bank.time.sleep(fate.work).await;
             if fate.answer_lost {
-                bank.trace.met(Met::AnswerLost, payment, 0);
+                bank.trace.met(lost, payment, 0);
                 bank.time.sleep(Duration::from_secs(60)).await;
             } else {
                 // Fails when the sender has given up or died.
@@ -88,7 +94,13 @@ impl Account {
             moved_at: None,
             declined: None,
         };
-        let answered = self.post(line);
+        let answered = self.post(payment.id, Met::AnswerLost, |bank, fate| bank.arrives(line, fate));
+        let verdict = self.heard(answered).await;
+        let how = if matches!(verdict, Verdict::NotSent { .. }) { How::NotStarted } else { How::Sent };
+        (verdict, how)
+    }
+
+    async fn heard(&self, answered: oneshot::Receiver<Verdict>) -> Verdict {
         let clock = HostClock(Arc::clone(&self.host));
         let verdict = tokio::select! {
             biased;
@@ -96,8 +108,7 @@ impl Account {
             () = clock.sleep(self.profile.total_timeout) => Verdict::Unknown(Doubt::TimedOut),
         };
         self.host.pass().await;
-        let how = if matches!(verdict, Verdict::NotSent { .. }) { How::NotStarted } else { How::Sent };
-        (verdict, how)
+        verdict
     }
 }
 
@@ -158,6 +169,33 @@ impl Gateway for Account {
             };
             self.host.take(way).await;
             found
+        })
+    }
+
+    fn void<'a>(&'a self, claimed: &'a Claimed, gate: SendGate) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            let not_sent = |why| Answer::silent(Verdict::NotSent { why, retry_after: None }, How::NotStarted);
+            let payment = claimed.payment();
+            let to_connect = self.chance.between(Duration::from_micros(100), Duration::from_millis(10));
+            self.host.take(to_connect).await;
+            let faults = self.bank.faults.lock().unwrap().clone();
+            if self.chance.hits(faults.gateway_unsent) {
+                self.bank.trace.met(Met::NotSent, Some(payment.id), 1);
+                return not_sent(NotSent::Refused);
+            }
+            let clock = HostClock(Arc::clone(&self.host));
+            let began = clock.mono();
+            if let Err(why) = gate.check(clock.wall(), began) {
+                return not_sent(why);
+            }
+            if self.chance.hits(faults.pauses.min(20)) {
+                self.host.take(Duration::from_micros(1)).await;
+            }
+            let (id, key) = (payment.id, gateway_key(payment.id, payment.epoch));
+            let answered = self.post(id, Met::VoidLost, move |bank, _| bank.voids(&key, id));
+            let verdict = self.heard(answered).await;
+            let took = Some(clock.mono().0.saturating_sub(began.0));
+            Answer { took, ..Answer::silent(verdict, How::Voided) }
         })
     }
 }

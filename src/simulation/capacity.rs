@@ -16,7 +16,7 @@ use crate::domain::ids::{PaymentId, gateway_key};
 use crate::domain::lease::SendGate;
 use crate::domain::payment::Payment;
 use crate::domain::retry::Ladders;
-use crate::domain::verdict::{Lookup, NotSent, Verdict};
+use crate::domain::verdict::{Doubt, Lookup, NotSent, Verdict};
 use crate::gateway::{CannotRender, FrozenRequest, Gateway, Profile};
 use crate::platform::clock::{Clock, SharedClock};
 use crate::platform::config;
@@ -191,6 +191,11 @@ impl Gateway for Till {
     fn lookup<'a>(&'a self, _payment: &'a Payment) -> BoxFuture<'a, Lookup> {
         Box::pin(async { Lookup::NotFound { visible_after: None } })
     }
+
+    /// Nobody wishes to cancel and no deadline passes.
+    fn void<'a>(&'a self, _claimed: &'a Claimed, _gate: SendGate) -> BoxFuture<'a, Answer> {
+        Box::pin(async { Answer::silent(Verdict::Unknown(Doubt::ServerError), How::Voided) })
+    }
 }
 
 /// Answers it; `progress` hears how many are charged.
@@ -320,7 +325,7 @@ fn dials(question: &Question) -> Dials {
         troubled: Duration::ZERO,
         deadlines: 0,
         declines: 0,
-        truth: Truth { replays_declines: false, key_ttl: Duration::from_secs(86_400) },
+        truth: Truth { replays_declines: false, key_ttl: Duration::from_secs(86_400), voids: false },
         lookup_lag: Duration::ZERO,
         ladders: Ladders::default(),
         settings: config::Worker {

@@ -150,6 +150,9 @@ impl Case<'_> {
             let claimed = attempt.as_ref();
             let holds = claimed.is_some_and(|it| it.fence == line.fence && it.claimed_at <= line.at);
             self.must(holds, Is::M2, || format!("no earlier claim for {line:?}"));
+            let wish = self.row.cancel_wish_at;
+            let before = claimed.zip(wish).is_none_or(|(claim, wish)| claim.claimed_at <= wish);
+            self.must(before, Is::A1, || format!("wished at {wish:?}, then claimed and sent: {line:?}"));
             let due = self.row.due_at;
             self.must(line.at >= due, Is::M3, || format!("at {}, due at {due}", line.at));
             let body = body_of(&self.row, &payee_of(self.row.id));
@@ -228,7 +231,12 @@ impl Case<'_> {
                 let rung = ladder[declines.min(ladder.len() - 1)];
                 let waited = next.claimed_at - attempt.claimed_at;
                 let rung = TimeDelta::from_std(rung).unwrap_or(TimeDelta::MAX);
-                self.must(waited >= rung, Is::H8, || format!("{next:?} came {waited} after {attempt:?}"));
+                // A wish that came meanwhile is honoured at once, and sends nothing.
+                let meanwhile = attempt.claimed_at..=next.claimed_at;
+                let wished = self.row.cancel_wish_at.is_some_and(|at| meanwhile.contains(&at));
+                self.must(wished || waited >= rung, Is::H8, || {
+                    format!("{next:?} came {waited} after {attempt:?}")
+                });
                 let hard = decline.class == DeclineClass::Hard;
                 self.must(!hard, Is::H9, || format!("claimed again after {attempt:?}"));
             }

@@ -64,6 +64,22 @@ impl Clients {
             self.time.sleep(Duration::from_millis(wait)).await;
             self.cancel(id).await;
         }
+        if dials.profile.voids_by_key && self.chance.hits(400) {
+            self.insist(id).await;
+        }
+    }
+
+    /// Cancels again and again from the due instant on, until it is told that it is cancelled or final.
+    async fn insist(&self, id: PaymentId) {
+        let until_due = id.due_ms() - self.time.wall().timestamp_millis();
+        self.time.sleep(Duration::from_millis(until_due.max(0).unsigned_abs())).await;
+        for _ in 0..12 {
+            self.time.sleep(self.chance.between(Duration::from_millis(200), Duration::from_secs(9))).await;
+            self.cancel(id).await;
+            if self.memory.payment(id).is_none_or(|row| row.status.is_final()) {
+                return;
+            }
+        }
     }
 
     fn payment(&self, number: usize, due_at: DateTime<Utc>, now: DateTime<Utc>, dials: &Dials) -> Payment {
@@ -130,14 +146,19 @@ impl Clients {
             answer = Some(CancelGuard::Win);
         }
         match answer {
-            Some(CancelGuard::Win) if self.chance.hits(faults.db_lost) => {
+            Some(CancelGuard::Win | CancelGuard::Already | CancelGuard::Wish | CancelGuard::Wished)
+                if self.chance.hits(faults.db_lost) =>
+            {
                 self.trace.met(Met::CancelLost, Some(id), 0);
             }
-            Some(CancelGuard::Win) => {
+            Some(CancelGuard::Win | CancelGuard::Already) => {
                 self.trace.met(Met::CancelGranted, Some(id), 0);
                 self.told.lock().unwrap().entry(id).or_default().cancelled = true;
             }
-            Some(_) => self.trace.met(Met::CancelRefused, Some(id), 0),
+            Some(CancelGuard::Wish | CancelGuard::Wished) => self.trace.met(Met::CancelWished, Some(id), 0),
+            Some(CancelGuard::Refused(_) | CancelGuard::Quarantined) => {
+                self.trace.met(Met::CancelRefused, Some(id), 0);
+            }
             None => {}
         }
     }

@@ -135,6 +135,8 @@ pub enum Broken {
     KeyPerAttempt,
     /// A lease is renewed for whoever asks (against R14).
     RenewalWithoutFence,
+    /// A gateway that forgets its voids is believed to keep them (against the contract of `voids_by_key`).
+    FalseVoid,
 }
 
 /// One world.
@@ -170,6 +172,8 @@ pub struct Dials {
 pub struct Truth {
     pub replays_declines: bool,
     pub key_ttl: Duration,
+    /// A void leaves a tombstone.
+    pub voids: bool,
 }
 
 /// The longest call at a gateway that may be slower than a lease.
@@ -202,7 +206,7 @@ impl Dials {
             drain: secs(9),
             ..config::Worker::default()
         };
-        Self {
+        let mut world = Self {
             seed,
             broken: Broken::Nothing,
             payments,
@@ -222,12 +226,14 @@ impl Dials {
                 caps: DeclineCaps { per_day: if seed % 4 == 3 { 3 } else { 0 }, per_30_days: 0 },
                 ..profile(replays_declines, key_ttl, lookup, &faults, &chance)
             },
-            truth: Truth { replays_declines, key_ttl },
+            truth: Truth { replays_declines, key_ttl, voids: true },
             ladders: ladders(),
             settings,
             lookup_lag: if chance.hits(400) { secs(1 + chance.below(20)) } else { Duration::ZERO },
             faults,
-        }
+        };
+        world.profile.voids_by_key = chance.hits(500);
+        world
     }
 
     /// The same world with a rule left out.
@@ -249,6 +255,7 @@ impl Dials {
                 (self.faults.gateway_slow, self.faults.request_lost) = (500, 300);
                 self.faults.unrenewed = 850;
             }
+            Broken::FalseVoid => (self.profile.voids_by_key, self.truth.voids) = (true, false),
             Broken::Nothing
             | Broken::LeaseToPending
             | Broken::CancelFromUnknown

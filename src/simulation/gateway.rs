@@ -16,7 +16,7 @@ use crate::platform::clock::Clock;
 use crate::schedule::Memory;
 use crate::worker::lab::VirtualTime;
 use chrono::{DateTime, TimeDelta, Utc};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -73,6 +73,8 @@ pub(super) struct Books {
     /// What is decided when, by its line of the ledger.
     open: BTreeMap<(DateTime<Utc>, usize), Fact>,
     charges: u64,
+    /// Keys with a tombstone, for ever.
+    voided: BTreeSet<String>,
 }
 
 /// See the module's head; one a world.
@@ -170,8 +172,13 @@ impl Bank {
         self.tell_arrival(&line);
         let mut books = self.books.lock().unwrap();
         books.decide(now, &self.trace);
-        self.forget(&mut books, &line, now);
+        self.forget(&mut books, &line.key, now);
         let key = line.key.clone();
+        if books.voided.contains(&key) {
+            self.trace.met(Met::Tombstoned, Some(line.payment), 0);
+            books.ledger.push(line);
+            return Verdict::Voided;
+        }
         if let Some(known) = books.keys.get(&key) {
             if known.body != line.body {
                 return Verdict::Unknown(Doubt::KeyMismatch);
@@ -277,10 +284,46 @@ impl Bank {
         TimeDelta::from_std(self.lookup_lag).unwrap()
     }
 
-    fn forget(&self, books: &mut Books, line: &LedgerLine, now: DateTime<Utc>) {
+    /// A void arrives. A key that was decided is answered with what became of it; every other one gets a
+    /// tombstone, also one that was forgotten, for nobody here knows better.
+    pub(super) fn voids(&self, key: &str, payment: PaymentId) -> Verdict {
+        let now = self.time.wall();
+        let met = |what| self.trace.met(what, Some(payment), 1);
+        let mut books = self.books.lock().unwrap();
+        books.decide(now, &self.trace);
+        self.forget(&mut books, key, now);
+        if let Some(known) = books.keys.get(key) {
+            if now < known.busy_until {
+                met(Met::InUse);
+                return Verdict::InProgress { retry_after: None };
+            }
+            match &known.fact {
+                Some(Fact::Charged { reference, amount }) => {
+                    met(Met::VoidTooLate);
+                    return Verdict::Charged { reference: reference.clone(), amount: *amount };
+                }
+                Some(Fact::Declined(decline)) if self.truth.replays_declines => {
+                    met(Met::VoidTooLate);
+                    return Verdict::Declined(decline.clone());
+                }
+                Some(Fact::Open) => {
+                    met(Met::Pending);
+                    return Verdict::PendingAtGateway { reference: None };
+                }
+                Some(Fact::Declined(_)) | None => {}
+            }
+        }
+        met(Met::Voided);
+        if self.truth.voids {
+            books.voided.insert(key.to_owned());
+        }
+        Verdict::Voided
+    }
+
+    fn forget(&self, books: &mut Books, key: &str, now: DateTime<Utc>) {
         let life = TimeDelta::from_std(self.truth.key_ttl).unwrap();
-        if books.keys.get(&line.key).is_some_and(|known| now - known.first_at >= life) {
-            books.keys.remove(&line.key);
+        if books.keys.get(key).is_some_and(|known| now - known.first_at >= life) {
+            books.keys.remove(key);
         }
     }
 
@@ -304,6 +347,10 @@ impl Bank {
         let hidden = known.len() > shown.len();
         let charge = shown.iter().find(|fact| matches!(fact, Fact::Charged { .. }));
         let met = |what| self.trace.met(what, Some(payment), 0);
+        let is_open = shown.last().is_some_and(|fact| **fact == Fact::Open);
+        if charge.is_none() && !is_open && books.voided.contains(key) {
+            return Lookup::Found(Verdict::Voided);
+        }
         match charge.or(shown.last()) {
             Some(Fact::Charged { reference, amount }) => {
                 met(Met::LookedUpCharge);

@@ -135,6 +135,7 @@ fn world(time: &VirtualTime, trace: &Trace, dials: &Arc<Dials>) -> (Arc<World>, 
         memory: Arc::clone(&memory),
         books: Mutex::default(),
     });
+    memory.register_gateway(&dials.profile.name, dials.profile.void_support());
     let kafka = Kafka::new(dials.partitions, time.clone(), trace.clone(), Arc::clone(&memory));
     let account = opening(dials, &bank, &chance);
     let world = World {

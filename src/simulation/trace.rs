@@ -34,6 +34,7 @@ situations! {
     CancelGranted = "cancels granted";
     CancelLost = "cancels whose answer was lost";
     CancelRefused = "cancels refused";
+    CancelWished = "cancels recorded as a wish";
     Claimed = "claims won by a notice";
     ClaimedLate = "claims won by the late scan";
     Reasked = "claims that ask about an unknown outcome";
@@ -75,6 +76,10 @@ situations! {
     ClocksApart = "database clock samples too far from the host's";
     Charged = "charges";
     Collapsed = "requests that collapsed on their key";
+    Voided = "keys voided";
+    VoidTooLate = "voids of keys that were decided";
+    VoidLost = "voids whose answer was lost";
+    Tombstoned = "charges refused because their key was voided";
     Zombie = "requests of claims that were over when they arrived";
     GateClosed = "sends stopped because too little of the lease was left";
     TooEarly = "sends stopped because the host's clock said early";

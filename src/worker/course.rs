@@ -11,6 +11,7 @@ use crate::domain::reason::Reason;
 use crate::domain::verdict::NotSent;
 use crate::gateway::{FrozenRequest, Gateway, Profile};
 use crate::outcome::{self, Plan, View};
+use crate::platform::failpoints::{Point, reach};
 use crate::schedule::Claimed;
 use chrono::{DateTime, Utc};
 
@@ -23,6 +24,8 @@ pub(super) enum Course {
     AskThenSend(FrozenRequest),
     /// Ask, and send nothing.
     Ask,
+    /// Void the key.
+    Void,
     /// Settle as not sent, without any call.
     GiveBack(NotSent),
     /// A human must look; nothing is called.
@@ -35,9 +38,12 @@ pub(super) fn course(gateway: &dyn Gateway, facts: &Facts, claimed: &Claimed, no
     match plan {
         Plan::Charge | Plan::LookUpThenCharge => {}
         Plan::LookUpOnly => return Course::Ask,
+        // No bytes of ours go out but the key, so there is nothing to prepare.
+        Plan::Void => return Course::Void,
         Plan::GiveBack(why) => return Course::GiveBack(why),
         Plan::Park(reason) => return Course::Park(reason),
     }
+    reach(Point::BeforePrepare);
     let request = match (gateway.prepare(claimed), plan) {
         (Ok(request), _) => request,
         (Err(cannot), plan) => {
@@ -50,6 +56,7 @@ pub(super) fn course(gateway: &dyn Gateway, facts: &Facts, claimed: &Claimed, no
         Plan::Charge => Course::Send(request),
         Plan::LookUpThenCharge => Course::AskThenSend(request),
         Plan::LookUpOnly => Course::Ask,
+        Plan::Void => Course::Void,
         Plan::GiveBack(why) => Course::GiveBack(why),
         Plan::Park(reason) => Course::Park(reason),
     }
@@ -75,6 +82,7 @@ pub fn facts(profile: &Profile) -> Facts {
         key_margin: profile.key_margin,
         declines: if profile.replays_declines { Declines::Replayed } else { Declines::Forgotten },
         lookup: if profile.lookup { LookupSupport::ByKey } else { LookupSupport::None },
+        voids: profile.void_support(),
         async_final_within: profile.async_final_within,
         caps: profile.caps,
     }

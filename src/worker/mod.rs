@@ -19,6 +19,7 @@ mod drain;
 mod gauges;
 pub mod hold;
 mod keep;
+mod late_scan;
 #[cfg(any(test, feature = "simulation"))]
 #[allow(missing_docs, clippy::unwrap_used)]
 pub mod lab;
@@ -44,6 +45,8 @@ mod step_edge_tests;
 mod step_tests;
 #[cfg(test)]
 mod tally_tests;
+#[cfg(test)]
+mod void_tests;
 
 pub use brake::{Brake, ClocksApart};
 pub use bus::Join;

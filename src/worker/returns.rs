@@ -10,6 +10,7 @@ use super::step::Step;
 use super::tally::Tally;
 use crate::bucket::Proof;
 use crate::domain::invariants::Invariant;
+use crate::platform::failpoints::{Point, reach};
 use crate::platform::violation;
 use crate::schedule::{Claimed, Early, Refused, RefusedBecause, Schedule, Settled, SettledAs};
 use chrono::{DateTime, TimeDelta, Utc};
@@ -131,6 +132,7 @@ impl<S: Schedule> Step<S> {
 
 fn complete(record: Record, proof: impl Into<Proof>) {
     if let Some(place) = record.position {
+        reach(Point::BeforeOffset);
         place.complete(proof);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! **Promises.** It waits for nothing but its own select: database and gateway are waited for in
 //! steps, Kafka in threads of its own. It claims no more of a gateway than that has free slots. What
-//! Kafka does not bring in time it looks for itself (the late scan), at once when Kafka is away. It
+//! Kafka does not bring in time it looks for itself (`late_scan`), at once when Kafka is away. It
 //! stops by draining: no new claims, calls in flight end, claims not sent are given back.
 //!
 //! **Stops by itself** when its own turn comes half a lease late (it was frozen, and cannot judge its
@@ -16,6 +16,7 @@ use super::bus::{Bus, FromBus, JOIN_AGAIN, Join, Room};
 use super::clock_guard::{Clocks, Sample};
 use super::gauges;
 use super::hold::{Held, Hold};
+use super::late_scan::Which;
 use super::place::{Place, Record};
 use super::progress::Progress;
 use super::seat::Permit;
@@ -48,7 +49,7 @@ const SAMPLE_AGAIN: Duration = Duration::from_secs(1);
 const REJOIN_AFTER_CLOCKS: Duration = Duration::from_secs(60);
 /// At most fifty claims a second and gateway: a statement costs as much as twenty of its rows, so under
 /// load notices wait this long for company, and a lone one for nothing.
-const BETWEEN_CLAIMS: Duration = Duration::from_millis(20);
+pub(super) const BETWEEN_CLAIMS: Duration = Duration::from_millis(20);
 /// Most records deferred by one statement.
 const DEFER_BATCH: usize = 500;
 /// Most records taken from Kafka between two looks at everything else.
@@ -90,11 +91,14 @@ pub struct Condition {
 /// One gateway account with its slots.
 pub(super) struct Lane<S> {
     pub(super) step: Arc<Step<S>>,
-    slots: Arc<Semaphore>,
+    pub(super) slots: Arc<Semaphore>,
     width: usize,
-    scans: bool,
+    /// A scan is asked.
+    pub(super) scans: bool,
+    /// The last scan found all that it asked for: its rows come before any notice.
+    pub(super) behind: bool,
     /// The next batch is claimed no earlier.
-    claims_at: Mono,
+    pub(super) claims_at: Mono,
 }
 
 impl<S> Lane<S> {
@@ -102,15 +106,16 @@ impl<S> Lane<S> {
     pub(super) fn new(step: Step<S>) -> Self {
         let width = step.gateway.profile().max_in_flight;
         let slots = Arc::new(Semaphore::new(width));
-        Self { step: Arc::new(step), slots, width, scans: false, claims_at: Mono(Duration::ZERO) }
+        let claims_at = Mono(Duration::ZERO);
+        Self { step: Arc::new(step), slots, width, scans: false, behind: false, claims_at }
     }
 
     /// How many notices may be claimed at `now`.
-    fn takes(&self, now: Mono, at_most: usize) -> usize {
-        if now < self.claims_at { 0 } else { self.slots.available_permits().min(at_most) }
+    pub(super) fn takes(&self, now: Mono, at_most: usize) -> usize {
+        if self.behind || now < self.claims_at { 0 } else { self.slots.available_permits().min(at_most) }
     }
 
-    fn take(&self, count: usize) -> Vec<Permit> {
+    pub(super) fn take(&self, count: usize) -> Vec<Permit> {
         let permits = (0..count).map_while(|_| Arc::clone(&self.slots).try_acquire_owned().ok());
         permits.map(Some).collect()
     }
@@ -119,7 +124,7 @@ impl<S> Lane<S> {
 /// What a task of the worker came back with.
 pub(super) enum Done {
     Step,
-    LateScan(GatewayName, Late),
+    LateScan(GatewayName, usize, Late),
     Sampled(Option<Sample>),
     Joined(Box<Result<Ring, String>>),
     Left(Left),
@@ -161,6 +166,7 @@ impl<S: Schedule> Worker<S> {
             // Notices first: the late scan takes the slots that they leave.
             self.dispatch();
             self.tick();
+            self.scan_late(Which::Behind);
             let pause = self.pause();
             let room = if self.has_room() { Room::Yes } else { Room::No };
             tokio::select! {
@@ -233,13 +239,15 @@ impl<S: Schedule> Worker<S> {
         let (now, mono) = (self.clocks.due_now(self.clock.wall()), self.clock.mono());
         let until_tick = self.tick_at.0.saturating_sub(mono.0);
         let is_open = self.brake.thrown().is_none();
-        let lanes = self.lanes.iter().filter(|(_, lane)| is_open && lane.slots.available_permits() > 0);
+        let takes = |lane: &Lane<S>| is_open && !lane.behind && lane.slots.available_permits() > 0;
+        let lanes = self.lanes.iter().filter(|(_, lane)| takes(lane));
         let until_due = lanes.filter_map(|(name, lane)| {
             let due = self.hold.next_due(|other| usize::from(other == name))?;
             let until_open = lane.claims_at.0.saturating_sub(mono.0);
             Some((due - now).to_std().unwrap_or(Duration::ZERO).max(until_open))
         });
-        until_due.min().unwrap_or(LONGEST_PAUSE).min(until_tick).min(LONGEST_PAUSE)
+        let behind = self.lanes.values().filter(|_| is_open).filter_map(|lane| lane.until_catch_up(mono));
+        until_due.chain(behind).min().unwrap_or(LONGEST_PAUSE).min(until_tick).min(LONGEST_PAUSE)
     }
 
     /// What is done every `late_poll`, whatever else happens.
@@ -252,7 +260,7 @@ impl<S: Schedule> Worker<S> {
         // Before the scan takes the free slots that this looks at.
         self.watch_progress(now);
         self.leave_if_clocks_apart();
-        self.scan_late();
+        self.scan_late(Which::All);
         self.defer();
         self.sample(now);
         self.join_if_away(now);
@@ -268,27 +276,6 @@ impl<S: Schedule> Worker<S> {
         for (name, lane) in &self.lanes {
             let taken = lane.width.saturating_sub(lane.slots.available_permits());
             metrics::GATEWAY_IN_FLIGHT.set(gauges::whole(taken), [&name.0]);
-        }
-    }
-
-    /// Rows that Kafka did not bring in time, with slots that no notice wants.
-    fn scan_late(&mut self) {
-        if self.brake.thrown().is_some() {
-            return;
-        }
-        let kafka_is_up = self.bus.is_up();
-        let late_by = if kafka_is_up { self.settings.late_by } else { Duration::ZERO };
-        for (name, lane) in &mut self.lanes {
-            let free = lane.slots.available_permits();
-            // Half is left to notices that become due while the scan is asked.
-            let spare = if kafka_is_up { free.div_ceil(2) } else { free }.min(self.settings.claim_batch);
-            if lane.scans || spare == 0 {
-                continue;
-            }
-            lane.scans = true;
-            let (step, permits, name) = (Arc::clone(&lane.step), lane.take(spare), name.clone());
-            self.steps += 1;
-            self.tasks.spawn(async move { Done::LateScan(name, step.find_late(late_by, permits).await) });
         }
     }
 
@@ -423,17 +410,7 @@ impl<S: Schedule> Worker<S> {
     pub(super) fn finished(&mut self, done: Result<Done, JoinError>) -> Result<(), JoinError> {
         match done {
             Ok(Done::Step) => self.steps -= 1,
-            Ok(Done::LateScan(name, late)) => {
-                // Still one of the steps: what was claimed must be sent or given back, drain or not.
-                if let Some(lane) = self.lanes.get_mut(&name) {
-                    lane.scans = false;
-                    let step = Arc::clone(&lane.step);
-                    self.tasks.spawn(async move {
-                        step.carry_out_late(late).await;
-                        Done::Step
-                    });
-                }
-            }
+            Ok(Done::LateScan(name, asked, late)) => self.found_late(&name, asked, late),
             Ok(Done::Sampled(Some(sample))) => {
                 let was_thrown = self.brake.thrown().is_some();
                 self.clocks.observe(sample, &self.brake);

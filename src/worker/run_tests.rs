@@ -66,31 +66,35 @@ impl Rig {
         Self { world: World::new(), ahead, joins: Arc::default() }
     }
 
+    fn parts(&self, clock: &SharedClock) -> Parts<Memory> {
+        let joins = Arc::clone(&self.joins);
+        Parts {
+            settings: config::Worker::default(),
+            ladders: Ladders::default(),
+            name: WorkerName("w1/1".into()),
+            schedule: Arc::clone(&self.world.memory),
+            store: Arc::new(Told {
+                clock: Arc::clone(clock),
+                ahead: Arc::clone(&self.ahead),
+                memory: Arc::clone(&self.world.memory),
+            }),
+            gateways: vec![self.world.gateway.clone()],
+            clock: Arc::clone(clock),
+            dice: Arc::new(SeededDice::new(1)),
+            join: Box::new(move || {
+                joins.fetch_add(1, Ordering::Relaxed);
+                Box::pin(async { Err("no broker in this test".to_owned()) })
+            }),
+        }
+    }
+
     /// Runs a worker until `story` ends; answers how it ended and its last condition.
     fn run<F: Future<Output = ()>>(
         &self,
         story: impl FnOnce(VirtualClock) -> F,
     ) -> (Ended, Condition, Arc<Progress>) {
         let clock: SharedClock = Arc::new(self.world.time.clone());
-        let joins = Arc::clone(&self.joins);
-        let parts = Parts {
-            settings: config::Worker::default(),
-            ladders: Ladders::default(),
-            name: WorkerName("w1/1".into()),
-            schedule: Arc::clone(&self.world.memory),
-            store: Arc::new(Told {
-                clock: Arc::clone(&clock),
-                ahead: Arc::clone(&self.ahead),
-                memory: Arc::clone(&self.world.memory),
-            }),
-            gateways: vec![self.world.gateway.clone()],
-            clock: Arc::clone(&clock),
-            dice: Arc::new(SeededDice::new(1)),
-            join: Box::new(move || {
-                joins.fetch_add(1, Ordering::Relaxed);
-                Box::pin(async { Err("no broker in this test".to_owned()) })
-            }),
-        };
+        let parts = self.parts(&clock);
         self.world.time.block_on(async {
             let (worker, told, progress) = Worker::new(parts);
             let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
@@ -156,6 +160,37 @@ fn a_slow_call_does_not_keep_the_late_scan_from_the_next_payment() {
         time.sleep(Duration::from_secs(4)).await;
         assert_eq!(memory.payment(next).unwrap().status, Status::Completed);
     });
+}
+
+#[test]
+fn a_backlog_goes_oldest_first_and_as_fast_as_slots_are_free_not_a_scan_a_poll() {
+    let rig = Rig::new();
+    // Twenty times the slots, added newest first.
+    let ids: Vec<_> = (0..250).rev().map(|n| rig.world.add(n, i64::from(n) * 100 - 60_000)).collect();
+    for _ in &ids {
+        rig.world.gateway.will(Act::Charge, Duration::from_millis(100));
+    }
+    rig.run(|time| async move { time.sleep(Duration::from_secs(4)).await });
+    assert!(ids.iter().all(|id| rig.world.gateway.charges(*id) == 1), "in four polls");
+    let order: Vec<_> = rig.world.gateway.ledger().iter().map(|line| line.payment).collect();
+    for (place, id) in ids.iter().rev().enumerate() {
+        let turn = order.iter().position(|one| one == id).expect("it was asked for");
+        assert!(turn.abs_diff(place) < 16, "number {place} had turn {turn}: more than a batch away");
+    }
+}
+
+#[test]
+fn what_is_behind_takes_no_notice_and_catches_up_between_polls() {
+    let rig = Rig::new();
+    let clock: SharedClock = Arc::new(rig.world.time.clone());
+    let (worker, ..) = Worker::new(rig.parts(&clock));
+    let (_, mut lane) = worker.lanes.into_iter().next().expect("one gateway");
+    let now = clock.mono();
+    assert_eq!((lane.takes(now, 5), lane.until_catch_up(now)), (5, None));
+    lane.behind = true;
+    assert_eq!((lane.takes(now, 5), lane.until_catch_up(now)), (0, Some(Duration::ZERO)));
+    let _all = lane.take(16);
+    assert_eq!(lane.until_catch_up(now), None, "a step must end before");
 }
 
 #[test]

@@ -9,10 +9,11 @@
 //!
 //! **Charge, or ask first?** `course` plans each claim (`outcome::plan`). With no other send open under
 //! the key, it charges. With one open it looks the key up: what the gateway shows is the answer; "not
-//! found" proves nothing (R7) and only allows the same bytes again (R5). Nothing is sent, only looked
-//! up, once `executeBefore` has passed (R10), the client wishes to cancel, or the key is older than the
-//! gateway remembers it, less a margin (R6): there the same bytes would be a new charge. Where a look-up
-//! cannot decide then, the payment parks. `send`'s gate asks the same of executeBefore, key and lease
+//! found" proves nothing (R7) and only allows the same bytes again (R5). Nothing is charged any more once
+//! `executeBefore` has passed (R10), the client wishes to cancel, or the key is older than the gateway
+//! remembers it, less a margin (R6): there the same bytes would be a new charge. The key is voided then,
+//! where the gateway does that and still remembers it, or only looked up; where neither can decide, the
+//! payment parks. `send`'s gate asks the same of executeBefore, key and lease
 //! once more right before the first byte, since a plan ages while it waits for a connection.
 //!
 //! **Promises.** Every record given to a step leaves it with a proof for its offset, or is presented
@@ -45,6 +46,7 @@ use crate::gateway::{FrozenRequest, Gateway};
 use crate::outcome::{self, AfterLookup, Plan};
 use crate::platform::clock::SharedClock;
 use crate::platform::dice::SharedDice;
+use crate::platform::failpoints::{Point, reach};
 use crate::schedule::{
     Answer, Answered, ClaimAnswer, ClaimTerms, Claimed, How, Refused, Schedule, SettleFailed,
 };
@@ -97,6 +99,13 @@ pub struct Late {
     seated: Vec<(Seat, Claimed)>,
 }
 
+impl Late {
+    /// How many.
+    pub(super) fn len(&self) -> usize {
+        self.seated.len()
+    }
+}
+
 /// What one claim came to.
 type Outcome = (Answered, Decision);
 
@@ -140,6 +149,9 @@ impl<S: Schedule> Step<S> {
     /// statement costs more than a row does, so the first answer waits a moment for those behind it.
     async fn carry_out(&self, terms: &ClaimTerms, ours: Vec<(Seat, Claimed)>) {
         let mut unanswered = ours.len();
+        if unanswered > 0 {
+            reach(Point::AfterClaim);
+        }
         let calls = ours.into_iter().map(|(seat, claimed)| async { (seat, self.pay(claimed).await) });
         let mut calls = calls.collect::<FuturesUnordered<_>>().ready_chunks(unanswered.max(1));
         // One settle at a time: what is answered meanwhile makes the next group.
@@ -188,6 +200,7 @@ impl<S: Schedule> Step<S> {
                 AfterLookup::Charge => self.give_back(claimed, NotSent::OnlyAsked),
                 AfterLookup::Settle(verdict) => self.looked_up(claimed, verdict),
             },
+            Course::Void => self.void(claimed).await,
             Course::GiveBack(why) => self.give_back(claimed, why),
             Course::Park(reason) => (claimed.not_started(NotSent::NotStarted), outcome::parked(reason)),
         }
@@ -196,6 +209,7 @@ impl<S: Schedule> Step<S> {
     /// The only call that can move money: it takes the claim away. Sent if time is left, and checked
     /// again by the gateway right before the first byte.
     async fn send(&self, claimed: Claimed, request: FrozenRequest, watched: Option<Watched>) -> Outcome {
+        reach(Point::BeforeGate);
         let mut gate = outcome::gate(&view(&claimed), claimed.asked_at(), &self.lease, &self.facts);
         if let Some(watched) = &watched {
             watched.calls(self.clock.mono());
@@ -216,12 +230,26 @@ impl<S: Schedule> Step<S> {
         outcome::after_lookup(plan, found)
     }
 
+    /// Forbids every later charge under the key, or hears what became of it; moves no money. The gate is a
+    /// send's: a void of a forgotten key would prove nothing.
+    async fn void(&self, claimed: Claimed) -> Outcome {
+        let gate = outcome::void_gate(&view(&claimed), claimed.asked_at(), &self.lease, &self.facts);
+        match gate.check(self.clock.wall(), self.clock.mono()).err().or_else(|| self.brake.thrown()) {
+            Some(why) => self.give_back(claimed, why),
+            None => {
+                let answer = self.gateway.void(&claimed, gate).await;
+                self.decided(claimed.answered(answer))
+            }
+        }
+    }
+
     /// Writes a group of outcomes under their fences, again and again while the lease lasts; only
     /// the proof of that completes a record.
     async fn settle(&self, terms: &ClaimTerms, group: Vec<(Seat, Outcome)>) {
         let (seats, mut batch): (Vec<_>, Vec<_>) = group.into_iter().unzip();
         let tallies: Vec<_> = batch.iter().map(Tally::of).collect();
         let mut patience = Patience::until(self.leased_since(terms.asked_at), self.lease.length);
+        reach(Point::BeforeSettle);
         let proofs = loop {
             match self.schedule.settle(batch).await {
                 Ok(proofs) => break proofs,
@@ -233,6 +261,7 @@ impl<S: Schedule> Step<S> {
                 }
             }
         };
+        reach(Point::AfterSettle);
         self.settled(seats, tallies, proofs);
     }
 

@@ -1,4 +1,4 @@
-//! What must be shown, run again: `make evidence-main` and `make evidence-proof`, or
+//! What must be shown, run again: `make evidence-main`, `make evidence-proof` and `make evidence-money`, or
 //! `cargo test --features faults --test evidence -- main`.
 //!
 //! Prints one figure a line beside its bound and exits 1 where one falls short or was never put to
@@ -12,6 +12,7 @@ mod audited;
 mod doctests;
 mod figures;
 mod kafka;
+mod money;
 mod once;
 mod proof;
 #[path = "../support/mod.rs"]
@@ -38,8 +39,16 @@ fn main() -> ExitCode {
             doctests::order_is_held_by_types(&mut figures);
         }
         ["proof"] => proof::show(&mut figures),
+        ["money", ref part @ ..] if part.len() <= 1 => {
+            let runtime =
+                tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(async {
+                kafka::services_are_real(&mut figures).await;
+                money::show(&mut figures, part.first().copied()).await;
+            });
+        }
         _ => {
-            eprintln!("which evidence? Known: main, proof");
+            eprintln!("which evidence? Known: main, proof, money");
             return ExitCode::from(2);
         }
     }

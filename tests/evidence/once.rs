@@ -100,11 +100,17 @@ fn tell(figures: &mut Figures, plan: &Plan, ran: &Ran, name: &str) {
     late(figures, ran);
 }
 
+/// Below the target folder: what is kept until the next run.
+pub fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("evidence").join(name);
+    std::fs::create_dir_all(&folder).expect("the target folder can be written");
+    folder
+}
+
 /// Every process's own words, and who claimed what how late, stay below the target folder until the next
 /// run: what a figure that falls short is looked into with.
 fn keep_logs(ran: &Ran, name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("evidence").join(name);
-    std::fs::create_dir_all(&folder).expect("the target folder can be written");
+    let folder = folder(name);
     for (name, role) in &ran.site.roles {
         std::fs::write(folder.join(format!("{name}.log")), role.log_text()).expect("a log is kept");
     }

@@ -34,7 +34,7 @@ fn setting(name: &str) -> Option<u64> {
 }
 
 /// What must have happened, or the run shows nothing.
-const SITUATIONS: [&str; 37] = [
+const SITUATIONS: [&str; 39] = [
     "created",
     "replayed",
     "key reused",
@@ -61,6 +61,8 @@ const SITUATIONS: [&str; 37] = [
     "lease expired",
     "deadline passed",
     "cancelled",
+    "wished",
+    "wished already",
     "deferred",
     "staged",
     "marked",

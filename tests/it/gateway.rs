@@ -7,6 +7,8 @@ mod away;
 mod rig;
 #[path = "gateway/settled.rs"]
 mod settled;
+#[path = "gateway/voids.rs"]
+mod voids;
 #[path = "gateway/wild.rs"]
 mod wild;
 

@@ -8,6 +8,7 @@ use crate::support::proxy::Fault;
 use chrono::{DateTime, SecondsFormat, SubsecRound, TimeDelta, Utc};
 use futures_util::{StreamExt, stream};
 use punctual::domain::decision::{Budget, Decision, EpochChange, SendsAnswered};
+use punctual::domain::facts::VoidSupport;
 use punctual::domain::ids::{GatewayName, PaymentId, WorkerName};
 use punctual::domain::lease::{Lease, Mono};
 use punctual::domain::money::{Currency, Minor, Money};
@@ -79,7 +80,10 @@ impl Worker {
         let settings =
             config::Database { url: api.database.url.clone().into(), pool: 2, ..Default::default() };
         let worker = connect(&settings, Access::Worker).await.expect("a worker connects");
-        worker.register_gateway(&GatewayName("sandbox".into()), "sandbox-1").await.expect("registered");
+        worker
+            .register_gateway(&GatewayName("sandbox".into()), "sandbox-1", VoidSupport::None)
+            .await
+            .expect("registered");
         Self(worker)
     }
 

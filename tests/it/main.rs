@@ -20,6 +20,7 @@ mod intake;
 mod keys;
 mod lists;
 mod mixed;
+mod money;
 mod postgres;
 mod proxy;
 mod publisher;

@@ -17,6 +17,7 @@ mod rewind;
 mod slow;
 mod start;
 mod storm;
+mod voids;
 mod workers;
 
 use crate::support::eventually;

@@ -14,7 +14,7 @@ use super::world::{Broken, Heard, Reply, Step, World};
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestError, TestRng, TestRunner};
 use punctual::domain::declines::DeclineCaps;
-use punctual::domain::facts::{Declines, Facts, LookupSupport};
+use punctual::domain::facts::{Declines, Facts, LookupSupport, VoidSupport};
 use punctual::domain::state::Status;
 use punctual::domain::verdict::DeclineClass;
 use std::cell::Cell;
@@ -68,6 +68,7 @@ prop_compose! {
             key_margin: Duration::from_secs(3_600),
             declines: if replays { Declines::Replayed } else { Declines::Forgotten },
             lookup: if lookup { LookupSupport::ByKey } else { LookupSupport::None },
+            voids: VoidSupport::None,
             async_final_within: None,
             caps: DeclineCaps::default(),
         }

@@ -46,6 +46,7 @@ fn a_world_with_a_rule_left_out_is_found_out() {
         (Broken::CommitAtPoll, &["K1"]),
         (Broken::KeyPerAttempt, &["M1", "M5"]),
         (Broken::RenewalWithoutFence, &["H4"]),
+        (Broken::FalseVoid, &["M7", "M8"]),
     ] {
         let found = (0..60).find_map(|seed| {
             let found = finds(seed, EACH, broken);

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use punctual::domain::decision::{Decision, SendsAnswered};
 use punctual::domain::declines::DeclineCounts;
 use punctual::domain::effect::{self, Settling};
-use punctual::domain::facts::{Declines, Facts};
+use punctual::domain::facts::{Declines, Facts, VoidSupport};
 use punctual::domain::guard::{self, Holding, Lineage, SettleGuard};
 use punctual::domain::guard_cases::payment;
 use punctual::domain::ids::{ClaimId, Epoch, Fence, gateway_key};
@@ -209,7 +209,7 @@ impl World {
                 }
             }
             Step::Cancel => {
-                if guard::cancel(&self.row, Lineage::Released) == guard::CancelGuard::Win {
+                if guard::cancel(&self.row, VoidSupport::None, Lineage::Released) == guard::CancelGuard::Win {
                     effect::apply_cancel(&mut self.row, self.now).expect("the guard allowed it");
                 } else if self.row.status == Status::Unknown && self.broken == Broken::CancelFromUnknown {
                     self.forget_open_sends(Status::Cancelled);
@@ -277,6 +277,7 @@ impl World {
         let state = match planned {
             Plan::GiveBack(why) => Doing::Knows { verdict: not_sent(why), how: How::NotStarted },
             Plan::Park(reason) => Doing::Parks(reason),
+            Plan::Void => unreachable!("this gateway does not void"),
             Plan::Charge => self.send(at, key),
             Plan::LookUpThenCharge | Plan::LookUpOnly => {
                 let found = self.look_up(&key);

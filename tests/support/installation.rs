@@ -264,6 +264,28 @@ impl Installation {
         self.alive(name).await;
     }
 
+    /// The same, told to freeze itself once, at this place ([`punctual::platform::failpoints`]); with one
+    /// thread, so that what it does after it wakes has an order.
+    pub async fn start_armed(&mut self, role: &str, name: &str, place: &str) {
+        let armed = format!("{place}:{}", self.frozen_file(name).display());
+        self.spawn_in(
+            role,
+            name,
+            &[],
+            &[("PUNCTUAL_FREEZE_AT", armed.as_str()), ("TOKIO_WORKER_THREADS", "1")],
+        );
+        self.alive(name).await;
+    }
+
+    /// Whether a role that was started with [`Installation::start_armed`] came to its place.
+    pub fn is_frozen(&self, name: &str) -> bool {
+        self.frozen_file(name).exists()
+    }
+
+    fn frozen_file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(format!("{name}.frozen"))
+    }
+
     /// Steps the wall clock of a role that was started with [`Installation::start_shifted`].
     pub fn shift_clock(&self, name: &str, shift_s: i64) {
         let (file, next) = (self.shift_file(name), self.folder.path().join("next_shift"));

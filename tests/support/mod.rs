@@ -6,6 +6,10 @@
 #![allow(dead_code, reason = "not every test binary uses every part")]
 
 pub mod api;
+pub mod audit;
+pub mod cancels;
+pub mod cells;
+pub mod cells_table;
 pub mod database;
 pub mod installation;
 pub mod mixed;
@@ -14,6 +18,7 @@ pub mod records;
 pub mod ring;
 pub mod services;
 pub mod tiny_disk;
+pub mod zombies;
 
 use std::future::Future;
 use std::panic::Location;

@@ -77,6 +77,30 @@ impl Proxy {
         Self { address, fault, shared, task }
     }
 
+    /// In front of what a URL points to; gives the same URL through the proxy.
+    pub async fn before(url: &str) -> (Self, String) {
+        let mut through = reqwest::Url::parse(url).expect("a URL");
+        let host = through.host_str().expect("a host").trim_matches(['[', ']']).to_owned();
+        let port = through.port_or_known_default().unwrap_or(5432);
+        let upstream = tokio::net::lookup_host((host, port)).await.expect("an address").next();
+        let proxy = Self::start(upstream.expect("an address")).await;
+        through.set_host(Some("127.0.0.1")).expect("a host can be set");
+        through.set_port(Some(proxy.address.port())).expect("a port can be set");
+        let through = through.to_string().trim_end_matches('/').to_owned();
+        (proxy, through)
+    }
+
+    /// Cuts once as soon as these bytes have gone to the server, unless something else is wrong already.
+    pub fn arm(&self, pattern: &[u8]) {
+        self.fault.send_if_modified(|fault| {
+            let passes = *fault == Fault::Pass;
+            if passes {
+                *fault = Fault::CutAfter(pattern.to_vec());
+            }
+            passes
+        });
+    }
+
     /// Behaves like this from now on. Returns when new connections meet it.
     pub async fn set(&self, fault: Fault) {
         let refuses = fault == Fault::Refuse;

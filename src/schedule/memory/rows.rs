@@ -234,6 +234,13 @@ impl Row {
         self.record(Some(Status::Pending), Event::Moved(Cause::Cancelled), &by, "{}", now);
     }
 
+    /// The recorded wish to cancel: a row of history, and no move.
+    pub(super) fn wish(&mut self, now: DateTime<Utc>) {
+        effect::apply_wish(&mut self.payment, now);
+        let (status, by) = (self.payment.status, self.owner());
+        self.record(Some(status), Event::CancelWished, &by, "{}", now);
+    }
+
     pub(super) fn fail_by_deadline(&mut self, now: DateTime<Utc>) {
         effect::apply_deadline(&mut self.payment, now).unwrap();
         self.record(Some(Status::Pending), Event::Moved(Cause::DeadlinePassed), "keeper", "{}", now);

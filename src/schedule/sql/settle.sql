@@ -38,7 +38,11 @@ WITH moment AS MATERIALIZED (
     UPDATE payments p SET
         status = a.became,
         status_reason = a.reason,
-        next_attempt_at = greatest(coalesce(a.next_at, p.next_attempt_at), p.due_at),
+        next_attempt_at = greatest(coalesce(
+            -- A wish that came since the claim, whose instant `last_moved_at` is: the decision did not see
+            -- it, so the next claim comes at once.
+            CASE WHEN a.next_at IS NOT NULL AND p.cancel_wish_at > p.last_moved_at THEN a.at END,
+            a.next_at, p.next_attempt_at), p.due_at),
         unanswered = CASE WHEN a.next_epoch OR a.answered = 2 THEN 0
                           WHEN a.answered = 1 THEN greatest(p.unanswered - 1, 0)
                           ELSE p.unanswered END,

@@ -16,7 +16,7 @@ use chrono::{DateTime, Utc};
 use futures_util::future::BoxFuture;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -70,6 +70,10 @@ struct Books {
     declined: BTreeMap<String, Decline>,
     bodies: BTreeMap<String, [u8; 32]>,
     late: Vec<(DateTime<Utc>, LedgerLine)>,
+    /// Keys with a tombstone.
+    voided: BTreeSet<String>,
+    /// Every void that arrived, by its key.
+    voids: Vec<String>,
 }
 
 /// See the module's head. Requests beyond the script are charged.
@@ -80,6 +84,7 @@ pub struct ScriptedGateway {
     script: Mutex<VecDeque<(Act, Duration)>>,
     lookups_down: Mutex<u32>,
     lookups_take: Mutex<Duration>,
+    voids_lost: Mutex<u32>,
     unrenderable: AtomicBool,
     books: Mutex<Books>,
 }
@@ -102,6 +107,7 @@ impl ScriptedGateway {
             script,
             lookups_down,
             lookups_take: Mutex::default(),
+            voids_lost: Mutex::new(0),
             unrenderable: AtomicBool::new(false),
             books: Mutex::default(),
         }
@@ -126,6 +132,16 @@ impl ScriptedGateway {
     /// From now on each look-up takes so long.
     pub fn lookups_take(&self, length: Duration) {
         *self.lookups_take.lock().unwrap() = length;
+    }
+
+    /// The next `count` voids are performed, and their answers are lost.
+    pub fn voids_lose_their_answer(&self, count: u32) {
+        *self.voids_lost.lock().unwrap() = count;
+    }
+
+    /// The keys of all voids that arrived, oldest first.
+    pub fn voids(&self) -> Vec<String> {
+        self.books.lock().unwrap().voids.clone()
     }
 
     /// From now on no request can be made any more.
@@ -158,7 +174,10 @@ impl ScriptedGateway {
             std::mem::take(&mut books.late).into_iter().partition(|(at, _)| *at <= now);
         books.late = still;
         for (at, line) in arrived {
-            if !(self.profile.replays_declines && books.declined.contains_key(&line.key)) {
+            let refused = self.profile.replays_declines && books.declined.contains_key(&line.key);
+            if books.voided.contains(&line.key) {
+                books.ledger.push(LedgerLine { at, ..line });
+            } else if !refused {
                 books.execute(LedgerLine { at, ..line });
             }
         }
@@ -172,6 +191,10 @@ impl ScriptedGateway {
             return Verdict::Unknown(Doubt::KeyMismatch);
         }
         let lost = Verdict::Unknown(Doubt::TimedOut);
+        if books.voided.contains(&key) {
+            books.ledger.push(line);
+            return Verdict::Voided;
+        }
         // A stored charge is replayed whatever the script says about this request's fate.
         let stored = books.charged.get(&key).cloned();
         let refused = books.declined.get(&key).filter(|_| self.profile.replays_declines).cloned();
@@ -311,6 +334,37 @@ impl Gateway for ScriptedGateway {
                 (None, Some(decline)) => Lookup::Found(Verdict::Declined(decline.clone())),
                 (None, None) => Lookup::NotFound { visible_after: None },
             }
+        })
+    }
+
+    fn void<'a>(&'a self, claimed: &'a Claimed, gate: SendGate) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            if let Err(why) = gate.check(self.host.wall(), self.host.mono()) {
+                return Answer::silent(Verdict::NotSent { why, retry_after: None }, How::NotStarted);
+            }
+            self.arrive_late();
+            let payment = claimed.payment();
+            let key = gateway_key(payment.id, payment.epoch);
+            let mut books = self.books.lock().unwrap();
+            books.voids.push(key.clone());
+            let declined = books.declined.get(&key).filter(|_| self.profile.replays_declines);
+            let verdict = match (books.charged.get(&key), declined) {
+                (Some(reference), _) => {
+                    Verdict::Charged { reference: reference.clone(), amount: payment.amount }
+                }
+                (None, Some(decline)) => Verdict::Declined(decline.clone()),
+                (None, None) => {
+                    books.voided.insert(key);
+                    Verdict::Voided
+                }
+            };
+            drop(books);
+            let mut lost = self.voids_lost.lock().unwrap();
+            if *lost > 0 {
+                *lost -= 1;
+                return Answer::silent(Verdict::Unknown(Doubt::TimedOut), How::Voided);
+            }
+            Answer::silent(verdict, How::Voided)
         })
     }
 }

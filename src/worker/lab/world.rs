@@ -56,6 +56,7 @@ impl World {
         let time = VirtualTime::new(DateTime::from_timestamp_millis(BEGAN_MS).unwrap());
         let clock: SharedClock = Arc::new(time.clone());
         let memory = Arc::new(Memory::new(Arc::clone(&clock)));
+        memory.register_gateway(&profile.name, profile.void_support());
         let gateway = Arc::new(ScriptedGateway::new(profile, Arc::clone(&clock), clock));
         let offsets = SharedOffsets::new();
         offsets.lock().assigned(Channel::Now, 0);

@@ -19,14 +19,17 @@ pub enum Broken {
     ClaimWithoutAttempt,
     /// DESIGN §3: an expired lease returns to PENDING.
     ExpiredLeaseIsPending,
+    /// A wish that came under a claim is forgotten by its settle.
+    WishForgottenBySettle,
 }
 
 impl Broken {
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::KeyAgeTakenBackByAnyNotSent,
         Self::FencedSettleAccepted,
         Self::ClaimWithoutAttempt,
         Self::ExpiredLeaseIsPending,
+        Self::WishForgottenBySettle,
     ];
 
     pub fn before_claim(self, memory: &Memory, notices: &mut [Notice]) {
@@ -51,6 +54,15 @@ impl Broken {
                     memory.edit(id, |row| {
                         if row.unanswered == 0 {
                             row.epoch_first_sent_at = None;
+                        }
+                    });
+                }
+            }
+            (Self::WishForgottenBySettle, SettledAs::Written(_)) => {
+                if let Some(next) = decision.next_attempt_at {
+                    memory.edit(id, |row| {
+                        if row.cancel_wish_at.is_some() {
+                            row.next_attempt_at = next;
                         }
                     });
                 }

@@ -3,7 +3,7 @@
 use crate::schedule::world::{ACTOR, money, new_payment};
 use chrono::{DateTime, TimeDelta, Utc};
 use punctual::domain::declines::DeclineCaps;
-use punctual::domain::facts::{Declines, Facts, LookupSupport};
+use punctual::domain::facts::{Declines, Facts, LookupSupport, VoidSupport};
 use punctual::domain::ids::{ClaimId, GatewayName, PaymentId, WorkerName};
 use punctual::domain::intent::intent;
 use punctual::domain::lease::{Lease, Mono};
@@ -96,6 +96,7 @@ pub fn facts(chance: &mut StdRng) -> Facts {
         key_margin: Duration::from_secs(600),
         declines: one_of(chance, &[Declines::Replayed, Declines::Forgotten]),
         lookup: one_of(chance, &[LookupSupport::ByKey, LookupSupport::None]),
+        voids: one_of(chance, &[VoidSupport::ByKey, VoidSupport::None]),
         async_final_within: one_of(chance, &[None, Some(Duration::from_secs(3_600))]),
         caps: DeclineCaps { per_day: one_of(chance, &[0, 1, 2]), per_30_days: one_of(chance, &[0, 0, 3]) },
     }
@@ -105,6 +106,7 @@ pub fn answer(chance: &mut StdRng, payment: PaymentId, amount: Money) -> Answer 
     let verdict = verdict(chance, payment, amount);
     let how = match &verdict {
         Verdict::NotSent { .. } => one_of(chance, &[How::NotStarted, How::LookedUp, How::Sent]),
+        Verdict::Voided => How::Voided,
         _ => one_of(chance, &[How::Sent, How::Sent, How::LookedUp]),
     };
     let mut answer = Answer::silent(verdict, how);

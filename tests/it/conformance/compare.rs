@@ -164,6 +164,7 @@ fn attempt(id: PaymentId, row: &AttemptRow) -> Value {
     let how = answer.map(|answer| match answer.how {
         How::Sent => "sent",
         How::LookedUp => "looked_up",
+        How::Voided => "void",
         How::NotStarted => "not_started",
     });
     json!({"payment": id.to_string(), "attempt": row.attempt, "epoch": row.epoch.0, "claim_id": row.claim_id.0,

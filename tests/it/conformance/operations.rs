@@ -4,7 +4,7 @@ use super::chance::{MARGIN, answer, claim_ids, conflicting, facts, one_of, reque
 use super::compare::{Difference, answered, claimed, same};
 use super::sequence::{Sequence, Ticket, pick, whole_ties};
 use crate::schedule::world::ACTOR;
-use punctual::domain::guard::{CancelGuard, Lineage};
+use punctual::domain::guard::{CancelGuard, Lineage, is_asked_about};
 use punctual::domain::ids::{ActorId, ClaimId, PaymentId};
 use punctual::domain::notice::Notice;
 use punctual::domain::payment::Payment;
@@ -361,7 +361,11 @@ impl Sequence<'_> {
     }
 
     pub async fn cancel(&mut self) -> Result<(), Difference> {
-        let Some(row) = pick(&mut self.chance, &self.memory.payments()) else { return Ok(()) };
+        let mut rows = self.memory.payments();
+        if self.chance.random_bool(0.6) && rows.iter().any(is_asked_about) {
+            rows.retain(is_asked_about);
+        }
+        let Some(row) = pick(&mut self.chance, &rows) else { return Ok(()) };
         if self.chance.random_bool(0.1) {
             let stranger = ActorId(Uuid::from_u128(0xA2));
             let answer = expected("cancel", self.stores.api.cancel(stranger, row.id).await)?;
@@ -371,6 +375,8 @@ impl Sequence<'_> {
         let postgres = match self.stores.api.cancel(ACTOR, row.id).await {
             Ok(CancelAnswer::Cancelled(_)) if row.status == Status::Cancelled => Some(CancelGuard::Already),
             Ok(CancelAnswer::Cancelled(_)) => Some(CancelGuard::Win),
+            Ok(CancelAnswer::Wished(_)) if row.cancel_wish_at.is_some() => Some(CancelGuard::Wished),
+            Ok(CancelAnswer::Wished(_)) => Some(CancelGuard::Wish),
             Ok(CancelAnswer::Refused(view)) => Some(CancelGuard::Refused(view.payment.status)),
             Ok(CancelAnswer::NotFound) => None,
             Err(ScheduleError::Unavailable(_)) => Some(CancelGuard::Quarantined),
@@ -379,6 +385,8 @@ impl Sequence<'_> {
         self.saw(match postgres {
             Some(CancelGuard::Win) => "cancelled",
             Some(CancelGuard::Already) => "cancelled already",
+            Some(CancelGuard::Wish) => "wished",
+            Some(CancelGuard::Wished) => "wished already",
             _ => "cancel refused",
         });
         same("cancel", &postgres, &self.memory.cancel(row.id))

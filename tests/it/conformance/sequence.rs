@@ -7,7 +7,8 @@ use super::stores::{Logical, Stores};
 use chrono::{DateTime, TimeDelta, Utc};
 use punctual::domain::decision::Decision;
 use punctual::domain::declines::DeclineCounts;
-use punctual::domain::ids::{ClaimId, PaymentId};
+use punctual::domain::facts::VoidSupport;
+use punctual::domain::ids::{ClaimId, GatewayName, PaymentId};
 use punctual::domain::lease::Mono;
 use punctual::domain::notice::Notice;
 use punctual::domain::payment::Payment;
@@ -108,7 +109,7 @@ const OPERATIONS: [(Operation, u32); 16] = [
     (Operation::Renew, 4),
     (Operation::Recover, 3),
     (Operation::Reap, 5),
-    (Operation::Cancel, 3),
+    (Operation::Cancel, 5),
     (Operation::Defer, 3),
     (Operation::Stage, 7),
     (Operation::Mark, 6),
@@ -147,8 +148,17 @@ impl<'a> Sequence<'a> {
         let start = today + TimeDelta::microseconds(chance.random_range(0..86_400_000_000));
         let clock = Logical::at(start);
         stores.reset(start).await;
+        let memory = Memory::new(clock.clone());
+        // One that voids and one that does not: the seed says which.
+        let other_voids = seed.is_multiple_of(3);
+        for (name, voids) in [("sandbox", !other_voids), ("other", other_voids)] {
+            let (name, voids) =
+                (GatewayName(name.into()), if voids { VoidSupport::ByKey } else { VoidSupport::None });
+            stores.worker.register_gateway(&name, "account-1", voids).await.expect("registered");
+            memory.register_gateway(&name, voids);
+        }
         Self {
-            memory: Memory::new(clock.clone()),
+            memory,
             stores,
             met,
             clock,

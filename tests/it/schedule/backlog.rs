@@ -2,6 +2,7 @@
 
 use super::world::World;
 use chrono::TimeDelta;
+use punctual::domain::facts::VoidSupport;
 use punctual::domain::ids::GatewayName;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use std::time::Duration;
 async fn the_backlog_is_what_is_due_and_unpublished_and_how_far_the_days_reach() {
     let world = World::new().await;
     let sandbox = GatewayName("sandbox".into());
-    world.worker.register_gateway(&sandbox, "sandbox-1").await.expect("registered");
+    world.worker.register_gateway(&sandbox, "sandbox-1", VoidSupport::None).await.expect("registered");
     let empty = world.worker.backlog(10_000).await.expect("an answer");
     assert_eq!(empty.oldest_due, [(sandbox, Duration::ZERO)]);
     assert_eq!((empty.unpublished_due, empty.days_ahead), (0, 10));

@@ -2,7 +2,7 @@
 
 use super::world::{World, completed, fresh, notice, terms};
 use punctual::domain::guard::{CancelGuard, ClaimGuard, Lineage, SettleGuard};
-use punctual::domain::guard_cases::{CLAIM, Case, Expect, Verb, cases};
+use punctual::domain::guard_cases::{CLAIM, Case, Expect, Verb, cases, gateway};
 use punctual::domain::ids::{ClaimId, Fence};
 use punctual::domain::notice::Notice;
 use punctual::domain::payment::Payment;
@@ -110,6 +110,8 @@ async fn cancel(world: &World, row: &Payment) -> Option<CancelGuard> {
     match world.api.cancel(row.actor, row.id).await {
         Ok(CancelAnswer::Cancelled(_)) if row.status == Status::Cancelled => Some(CancelGuard::Already),
         Ok(CancelAnswer::Cancelled(_)) => Some(CancelGuard::Win),
+        Ok(CancelAnswer::Wished(_)) if row.cancel_wish_at.is_some() => Some(CancelGuard::Wished),
+        Ok(CancelAnswer::Wished(_)) => Some(CancelGuard::Wish),
         Ok(CancelAnswer::Refused(view)) => Some(CancelGuard::Refused(view.payment.status)),
         Ok(CancelAnswer::NotFound) => None,
         Err(_) => Some(CancelGuard::Quarantined),
@@ -125,7 +127,10 @@ async fn tried(world: &World, case: &Case) -> Expect {
             let late = world.worker.claim_late(&terms, *late_by, &fresh(100)).await.expect("an answer");
             Expect::Yes(late.iter().any(|it| Some(it.payment().id) == row.map(|row| row.id)))
         }
-        Verb::Cancel { .. } => Expect::Cancel(cancel(world, row.expect("a row")).await.expect("found")),
+        Verb::Cancel { voids, .. } => {
+            world.worker.register_gateway(&gateway(), "sandbox-1", *voids).await.expect("registered");
+            Expect::Cancel(cancel(world, row.expect("a row")).await.expect("found"))
+        }
         Verb::FailByDeadline { .. } => {
             let reaped = world.worker.reap(Duration::from_secs(86_400), 100).await.expect("an answer");
             Expect::Yes(reaped.deadline_failed == 1)
@@ -152,7 +157,7 @@ fn lineage(case: &Case) -> Lineage {
     match case.verb {
         Verb::Claim { lineage, .. }
         | Verb::ClaimLate { lineage, .. }
-        | Verb::Cancel { lineage }
+        | Verb::Cancel { lineage, .. }
         | Verb::FailByDeadline { lineage } => lineage,
         Verb::Settle { .. } | Verb::Renew { .. } | Verb::Reap { .. } | Verb::Defer { .. } => {
             Lineage::Released

@@ -1,8 +1,9 @@
 //! Answers lost on the way: the server acted, and we cannot know it. Each verb finds out.
 
-use super::world::{ACTOR, World, completed, fresh, settings, terms};
+use super::world::{ACTOR, World, completed, fresh, gateway, settings, terms};
 use crate::support::proxy::{Fault, Proxy};
 use chrono::TimeDelta;
+use punctual::domain::facts::VoidSupport;
 use punctual::domain::ids::ClaimId;
 use punctual::domain::state::Status;
 use punctual::schedule::{
@@ -48,6 +49,31 @@ async fn a_cancel_whose_commit_is_not_answered_is_unknown_and_then_the_same_agai
     let again = api.cancel(ACTOR, new.id).await.expect("an answer");
     assert!(matches!(again, CancelAnswer::Cancelled(_)));
     assert_eq!(world.row(new.id).await.history_seq, 2);
+}
+
+#[tokio::test]
+async fn a_wish_whose_commit_is_not_answered_is_unknown_and_then_the_same_again() {
+    let world = World::new().await;
+    let (api, proxy) = behind_a_proxy(&world, Access::Api).await;
+    world.worker.register_gateway(&gateway(), "sandbox-1", VoidSupport::ByKey).await.expect("registered");
+    let due = world.due("k1").await;
+    world.claim_one(&due).await;
+    world.reap(due.payment).await;
+    proxy.set(Fault::CutAfter(b"COMMIT".to_vec())).await;
+    let lost = api.cancel(ACTOR, due.payment).await;
+    assert!(matches!(lost, Err(ScheduleError::CommitUnknown(_))), "{lost:?}");
+    let wish = world.row(due.payment).await;
+    assert_eq!((wish.status, wish.cancel_wish_at.is_some()), (Status::Unknown, true));
+    // Also an answer that was only read stands on a commit of its own (R3). The whole message: a comment of
+    // the statement before it speaks of a COMMIT too.
+    proxy.set(Fault::CutAfter(b"Q\0\0\0\x0bCOMMIT\0".to_vec())).await;
+    let lost = api.cancel(ACTOR, due.payment).await;
+    assert!(matches!(lost, Err(ScheduleError::CommitUnknown(_))), "{lost:?}");
+    assert_eq!(proxy.cuts(), 2);
+    match api.cancel(ACTOR, due.payment).await.expect("an answer") {
+        CancelAnswer::Wished(view) => assert_eq!(view.payment, wish),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[tokio::test]

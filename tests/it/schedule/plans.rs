@@ -46,6 +46,7 @@ const STATEMENTS: &[Hot] = &[
         index: "payments_TODAY_pkey",
         days: &[0],
     },
+    Hot { name: "wish", arguments: "DAY, ID, ID, 1::smallint", index: "payments_TODAY_pkey", days: &[0] },
     Hot { name: "explain", arguments: "DAY, IDS", index: "payments_TODAY_pkey", days: &[0] },
     Hot {
         name: "settle",

@@ -1,12 +1,15 @@
 //! Settles: written under the fence, repeatable, and late answers kept as evidence only.
 
-use super::world::{ACTOR, World, answer, charged, completed, decision, declined, fresh, notice, terms};
+use super::world::{
+    ACTOR, World, answer, charged, completed, decision, declined, fresh, gateway, notice, terms,
+};
 use chrono::TimeDelta;
 use punctual::domain::decision::{Budget, Decision, EpochChange, SendsAnswered};
+use punctual::domain::facts::VoidSupport;
 use punctual::domain::reason::Reason;
 use punctual::domain::state::Status;
 use punctual::domain::verdict::{DeclineClass, Doubt, NotSent, Verdict};
-use punctual::schedule::{Schedule, Settled, SettledAs};
+use punctual::schedule::{CancelAnswer, Claimed, Schedule, Settled, SettledAs};
 use std::time::Duration;
 
 async fn settle(world: &World, outcome: (punctual::schedule::Answered, Decision)) -> SettledAs {
@@ -270,4 +273,33 @@ async fn the_reaper_waits_for_the_margin_and_deadlines_end_only_clean_payments()
     assert!(
         asked.iter().any(|claimed| claimed.payment().id == held.payment && claimed.was() == Status::Unknown)
     );
+}
+
+#[tokio::test]
+async fn a_wish_that_came_under_a_claim_is_due_at_once_after_its_settle_and_then_on_the_ladder() {
+    let world = World::new().await;
+    world.worker.register_gateway(&gateway(), "sandbox-1", VoidSupport::ByKey).await.expect("registered");
+    let id = world.claim_one(&world.due("k1").await).await.payment().id;
+    world.reap(id).await;
+    let asks = world.claim_one(&notice(&world.row(id).await)).await;
+    // As if the claim had read the clock after the wish did, and taken the row before it.
+    world.run(&format!("UPDATE payments SET last_moved_at = now() + interval '2 s' WHERE id = '{id}'")).await;
+    let wished = world.api.cancel(ACTOR, id).await.expect("an answer");
+    assert!(matches!(wished, CancelAnswer::Wished(_)), "{wished:?}");
+    let in_an_hour = world.now().await + TimeDelta::hours(1);
+    let unanswered = |claimed: Claimed| {
+        let next_attempt_at = Some(in_an_hour);
+        let decision = Decision { next_attempt_at, ..decision(Status::Unknown) };
+        (claimed.answered(answer(Verdict::Unknown(Doubt::TimedOut))), decision)
+    };
+    settle(&world, unanswered(asks)).await;
+    let row = world.row(id).await;
+    assert!(row.next_attempt_at < in_an_hour - TimeDelta::minutes(50), "{row:?}");
+    let newest = format!(
+        "SELECT not_before FROM due_notices WHERE payment_id = '{id}' ORDER BY notice_id DESC LIMIT 1"
+    );
+    assert_eq!(world.one::<chrono::DateTime<chrono::Utc>>(&newest).await, row.next_attempt_at);
+    // The next claim sees the wish, so its decision's rung holds.
+    settle(&world, unanswered(world.claim_one(&notice(&row)).await)).await;
+    assert_eq!(world.row(id).await.next_attempt_at, in_an_hour);
 }

@@ -20,6 +20,7 @@ use punctual::domain::decision::{Decision, SendsAnswered};
 use punctual::domain::declines::DeclineCounts;
 use punctual::domain::effect::{self, Refusal, Settling};
 use punctual::domain::facts::Facts;
+use punctual::domain::facts::VoidSupport;
 use punctual::domain::guard::{self, CancelGuard, ClaimGuard, Holding, Lineage, SettleGuard};
 use punctual::domain::guard_cases::notice;
 use punctual::domain::ids::{ClaimId, Epoch, Fence};
@@ -190,6 +191,7 @@ impl Protocol {
             Plan::Charge => Doing::AtGate,
             Plan::GiveBack(why) => knows(not_sent(why), By::Itself),
             Plan::Park(_) => Doing::Parks,
+            Plan::Void => unreachable!("this gateway does not void"),
             Plan::LookUpThenCharge | Plan::LookUpOnly => {
                 let found = self.look_up(state, &worker, shown);
                 if self.breaks(Break::NotFoundIsClean) && matches!(found, Lookup::NotFound { .. }) {
@@ -387,7 +389,7 @@ impl Protocol {
     pub fn cancel(&self, state: &mut State) -> Option<()> {
         let row = self.payment(&state.row);
         let now = instant(state.now);
-        if guard::cancel(&row, Self::lineage(state)) == CancelGuard::Win {
+        if guard::cancel(&row, VoidSupport::None, Self::lineage(state)) == CancelGuard::Win {
             self.write(state, Some(Cause::Cancelled), |row| effect::apply_cancel(row, now))?;
             state.ghost.cancelled = true;
         } else if row.status == Status::Unknown && self.breaks(Break::CancelFromUnknown) {

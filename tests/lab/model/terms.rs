@@ -8,7 +8,7 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 use punctual::domain::declines::DeclineCaps;
-use punctual::domain::facts::{Declines, Facts, LookupSupport};
+use punctual::domain::facts::{Declines, Facts, LookupSupport, VoidSupport};
 use punctual::domain::lease::{Lease, Mono};
 use punctual::domain::payment::{OnExhausted, RetryPolicy};
 use punctual::domain::retry::Ladders;
@@ -190,6 +190,7 @@ impl Terms {
             key_margin: hours(KEY_MARGIN),
             declines: believed,
             lookup: self.lookup,
+            voids: VoidSupport::None,
             async_final_within: self.pends.then(|| hours(PENDING_WITHIN)),
             caps: DeclineCaps::default(),
         }
