@@ -200,7 +200,7 @@ impl<S: Schedule> Step<S> {
                 AfterLookup::Charge => self.give_back(claimed, NotSent::OnlyAsked),
                 AfterLookup::Settle(verdict) => self.looked_up(claimed, verdict),
             },
-            Course::Void => self.void(claimed).await,
+            Course::Void => self.void(claimed, watched).await,
             Course::GiveBack(why) => self.give_back(claimed, why),
             Course::Park(reason) => (claimed.not_started(NotSent::NotStarted), outcome::parked(reason)),
         }
@@ -210,11 +210,8 @@ impl<S: Schedule> Step<S> {
     /// again by the gateway right before the first byte.
     async fn send(&self, claimed: Claimed, request: FrozenRequest, watched: Option<Watched>) -> Outcome {
         reach(Point::BeforeGate);
-        let mut gate = outcome::gate(&view(&claimed), claimed.asked_at(), &self.lease, &self.facts);
-        if let Some(watched) = &watched {
-            watched.calls(self.clock.mono());
-            gate.send_before = watched.send_before(&self.lease);
-        }
+        let gate = outcome::gate(&view(&claimed), claimed.asked_at(), &self.lease, &self.facts);
+        let gate = self.renewed(gate, watched.as_ref());
         match gate.check(self.clock.wall(), self.clock.mono()).err().or_else(|| self.brake.thrown()) {
             Some(why) => self.give_back(claimed, why),
             None => self.decided(self.gateway.charge(claimed, request, gate).await),
@@ -232,8 +229,9 @@ impl<S: Schedule> Step<S> {
 
     /// Forbids every later charge under the key, or hears what became of it; moves no money. The gate is a
     /// send's: a void of a forgotten key would prove nothing.
-    async fn void(&self, claimed: Claimed) -> Outcome {
+    async fn void(&self, claimed: Claimed, watched: Option<Watched>) -> Outcome {
         let gate = outcome::void_gate(&view(&claimed), claimed.asked_at(), &self.lease, &self.facts);
+        let gate = self.renewed(gate, watched.as_ref());
         match gate.check(self.clock.wall(), self.clock.mono()).err().or_else(|| self.brake.thrown()) {
             Some(why) => self.give_back(claimed, why),
             None => {
