@@ -219,7 +219,7 @@ async fn answer(
     let pause = (!wait.is_zero()).then(|| shared.clock.sleep(wait));
     durable.await.ok()?;
     if let Some(callbacks) = &shared.callbacks
-        && let Some(news) = news_of(&shared, &line)
+        && let Some(news) = news_of(shared, &line)
     {
         callbacks.tell(news);
     }
