@@ -18,9 +18,10 @@ evidence-main: install
 	$(MAKE) bench
 	$(MAKE) bench LOAD="--rate 500 --at-least 490"
 
-# What the logic must show by itself: states explored, payments simulated, sequences held against
-# Postgres, rules left out and found. About fifteen minutes after the build.
+# What the logic must show by itself: states explored, payments simulated, bugs seeded and caught,
+# sequences held against Postgres. About fifteen minutes after the build.
 evidence-proof: install
+	cargo test --locked --release --test lab --no-run
 	cargo test --locked --features faults --no-run
 	cargo test --locked --features faults --test evidence --no-run
 	.ci/with-services cargo test --locked --features faults --test evidence -- proof

@@ -68,6 +68,7 @@ impl Checked {
         self.broken += other.broken;
         let room = WITNESSES.saturating_sub(self.witnesses.len());
         self.witnesses.extend(other.witnesses.into_iter().take(room));
-        self.why_unknown = self.why_unknown.or(other.why_unknown);
+        // One window had something to look at.
+        self.why_unknown = self.why_unknown.or(other.why_unknown).filter(|_| self.looked_at == 0);
     }
 }

@@ -62,6 +62,7 @@ fn one(invariant: Invariant, records: &Records, index: &Index<'_>, rules: &Rules
         Is::M7 => clients::granted_cancels_are_never_charged(records, index),
         Is::M8 => money::nothing_after_the_end(records, index),
         Is::M9 => money::sums_are_equal(records, index),
+        Is::M11 => money::nothing_is_charged_after_a_wish(records, index),
         Is::H1 => state::history_is_legal_and_whole(records, index),
         Is::H2 => state::chains_verify(records, index),
         Is::H3 => state::fences_grow(records, index),
@@ -86,7 +87,7 @@ fn one(invariant: Invariant, records: &Records, index: &Index<'_>, rules: &Rules
         Is::A2 => clients::reads_never_go_back(records, index),
         Is::A3 => clients::nobody_sees_another_s(records),
         Is::M10 => Checked::unknown(invariant, "refunds do not exist yet"),
-        Is::L6 | Is::K5 => Checked::unknown(invariant, "shown by tests that inject the faults"),
+        Is::L6 | Is::K5 | Is::K6 => Checked::unknown(invariant, "shown by tests that inject the faults"),
         Is::R1 => Checked::unknown(invariant, "reconciliation does not exist yet"),
         Is::R2 => Checked::unknown(invariant, "exported counters are not an input yet"),
     }

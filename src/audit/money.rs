@@ -1,4 +1,4 @@
-//! The promises about money, by the gateway's own ledger: M1 to M6, M8, M9 and H6.
+//! The promises about money, by the gateway's own ledger: M1 to M6, M8, M9, M11 and H6.
 
 use super::checked::Checked;
 use super::index::Index;
@@ -203,6 +203,26 @@ pub(super) fn sums_are_equal(records: &Records, index: &Index<'_>) -> Checked {
         checked.look(theirs == ours, || format!("{currency}: the gateway charged {theirs}, we say {ours}"));
     }
     checked
+}
+
+/// Claims after the wish have a higher fence than the row had at the wish.
+pub(super) fn nothing_is_charged_after_a_wish(records: &Records, index: &Index<'_>) -> Checked {
+    let mut checked = Checked::new(Is::M11);
+    for payment in &records.payments {
+        let mut rows = index.history_of(payment.id).iter();
+        let Some(wish) = rows.find(|told| told.row.event == Event::CancelWished) else { continue };
+        let after = |line: &&&LedgerLine| {
+            let is_later = line.fence.is_some_and(|fence| fence > wish.row.fence.0);
+            is_later && line.request == Requested::Charge
+        };
+        let line = index.lines_of(payment.id).iter().find(after);
+        checked.look(line.is_none(), || format!("{}: {:?}", payment.id, line.map(|line| line.told())));
+    }
+    if checked.looked_at == 0 {
+        Checked::unknown(Is::M11, "nobody's wish to cancel is on record")
+    } else {
+        checked
+    }
 }
 
 pub(super) fn completed_means_charged(records: &Records, index: &Index<'_>) -> Checked {

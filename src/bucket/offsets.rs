@@ -64,6 +64,7 @@
 //! ```
 
 use crate::domain::bucket::Channel;
+use crate::platform::faults::{Sabotage, sabotaged};
 use crate::schedule::{BadNoticeKept, Deferred, Refused, Settled};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -287,6 +288,9 @@ impl Partition {
     /// `None` until something was read: there is nothing to say then, and a stored offset would
     /// overwrite the group's.
     fn watermark(&self) -> Option<i64> {
+        if sabotaged(Sabotage::OffsetAtPoll) {
+            return self.next;
+        }
         self.open.front().map(|(offset, _)| *offset).or(self.next)
     }
 }

@@ -60,6 +60,7 @@ invariants! {
     M8: [GatewayLedger, Database] "After FAILED or CANCELLED nothing is charged; after PARKED only through an authorised act.";
     M9: [GatewayLedger, Database] "The sum charged in the gateway's ledger is the sum of COMPLETED plus listed open and parked payments.";
     M10: [GatewayLedger, Database] "Refunds of a payment never exceed its charge, and each happens once.";
+    M11: [GatewayLedger, Database] "Once a client's wish to cancel is on record, no later claim sends a charge.";
     H1: [Database] "History holds legal moves only, and its numbers have no gap.";
     H2: [Database] "History is only appended to, and its chain of hashes verifies.";
     H3: [Database] "A payment's fence strictly grows, and no claim id is used twice.";
@@ -82,6 +83,7 @@ invariants! {
     K3: [Database, Kafka] "No record names a payment that the database does not know.";
     K4: [Database, Kafka] "Every history row is published at least once, and first-seen order is its number's order.";
     K5: [Database, Faults] "Losing all of Kafka loses no payment.";
+    K6: [Database, Kafka, Faults] "A notice is marked as published only after the bus has acknowledged it.";
     A1: [ClientLog, Database] "Create, read, cancel and claim of one payment are linearizable.";
     A2: [ClientLog] "What a client reads never goes back in time.";
     A3: [ClientLog] "No actor sees another actor's payments.";
@@ -176,7 +178,7 @@ mod tests {
     fn numbers_are_unique_and_each_promise_is_one_sentence_with_inputs() {
         let ids: std::collections::BTreeSet<_> = Invariant::ALL.iter().map(|i| i.id()).collect();
         assert_eq!(ids.len(), Invariant::ALL.len());
-        assert_eq!(Invariant::ALL.len(), 10 + 10 + 7 + 5 + 3 + 2);
+        assert_eq!(Invariant::ALL.len(), 11 + 10 + 7 + 6 + 3 + 2);
         for invariant in Invariant::ALL {
             let statement = invariant.statement();
             assert!(statement.ends_with('.') && !statement.contains(". "), "{statement}");

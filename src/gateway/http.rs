@@ -42,6 +42,7 @@ use crate::domain::payment::Payment;
 use crate::domain::verdict::{DeclineClass, Doubt, Lookup, NotSent, Verdict};
 use crate::platform::clock::SharedClock;
 use crate::platform::failpoints::{Point, reach};
+use crate::platform::faults::{Sabotage, sabotaged};
 use crate::platform::metrics;
 use crate::schedule::{Answer, Answered, Claimed, How};
 use bytes::Bytes;
@@ -110,13 +111,10 @@ impl HttpGateway {
     async fn send(&self, claimed: &Claimed, request: &FrozenRequest, gate: SendGate) -> Answer {
         let started = self.clock.mono();
         let asked = asked(claimed.payment());
-        let bytes = Bytes::copy_from_slice(request.body.expose_secret().as_bytes());
-        let (body, watch) = gated(bytes, gate, SharedClock::clone(&self.clock));
-        let post = self.post(&self.charges, claimed, body).header("Idempotency-Key", &request.key);
-        let heard = match post.send().await {
-            Ok(response) => answered(&watch, self.hear(response).await),
-            Err(error) => unanswered(&watch, &error),
-        };
+        let mut heard = self.request(claimed, request, gate.clone()).await;
+        if sabotaged(Sabotage::HiddenRetry) && matches!(heard, Heard::Lost) {
+            heard = self.request(claimed, request, gate).await;
+        }
         reach(Point::AfterAnswer);
         let how = if matches!(heard, Heard::Unsent(_)) { How::NotStarted } else { How::Sent };
         let http_status = status_of(&heard);
@@ -131,6 +129,17 @@ impl HttpGateway {
             request_hash: Some(request.hash),
             http_status,
             took: Some(took),
+        }
+    }
+
+    /// One physical request (rule R15), written only if the gate says yes when its first byte is wanted.
+    async fn request(&self, claimed: &Claimed, request: &FrozenRequest, gate: SendGate) -> Heard {
+        let bytes = Bytes::copy_from_slice(request.body.expose_secret().as_bytes());
+        let (body, watch) = gated(bytes, gate, SharedClock::clone(&self.clock));
+        let post = self.post(&self.charges, claimed, body).header("Idempotency-Key", &request.key);
+        match post.send().await {
+            Ok(response) => answered(&watch, self.hear(response).await),
+            Err(error) => unanswered(&watch, &error),
         }
     }
 

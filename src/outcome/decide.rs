@@ -29,6 +29,7 @@ use crate::domain::reason::Reason;
 use crate::domain::retry::{Ladders, PerMille, next_at};
 use crate::domain::state::{Cause, Status};
 use crate::domain::verdict::{Decline, DeclineClass, Doubt, NotSent, Verdict};
+use crate::platform::faults::{Sabotage, sabotaged};
 use crate::schedule::{Answer, How};
 use chrono::{DateTime, TimeDelta, Utc};
 use std::time::Duration;
@@ -55,6 +56,12 @@ pub fn decide(
         Verdict::NotSent { why, retry_after } => case.not_sent(*why, *retry_after),
         Verdict::InProgress { retry_after } => case.ask_again(Reason::InProgressAtGateway, *retry_after),
         Verdict::PendingAtGateway { reference: _ } => case.pending(),
+        Verdict::Unknown(_) if sabotaged(Sabotage::UnknownIsFailed) => {
+            end(Status::Failed, Reason::OutcomeUnknown)
+        }
+        Verdict::Unknown(_) if sabotaged(Sabotage::EpochAfterUnknown) => {
+            case.declined_for_now(Reason::OutcomeUnknown, None)
+        }
         Verdict::Unknown(doubt) => case.unknown(*doubt),
         Verdict::ContractViolation { what: _ } => park(Reason::ContractViolation, case.own_undecided()),
         Verdict::Voided => case.voided(),
@@ -221,6 +228,9 @@ impl Case<'_> {
             NotSent::KeyExpired => self.key_expired(advice),
             NotSent::DeadlinePassed => self.must_not_send(Status::Failed, Reason::DeadlinePassed, advice),
             NotSent::CancelWished => self.must_not_send(Status::Cancelled, Reason::CancelledByClient, advice),
+            NotSent::OnlyAsked if sabotaged(Sabotage::NotFoundIsProof) => {
+                self.declined_for_now(Reason::OutcomeUnknown, advice)
+            }
             NotSent::OnlyAsked => self.asked(advice),
         }
     }

@@ -21,6 +21,7 @@ use crate::domain::payment::Payment;
 use crate::domain::reason::Reason;
 use crate::domain::state::Status;
 use crate::domain::verdict::{Lookup, NotSent, Verdict};
+use crate::platform::faults::{Sabotage, sabotaged};
 use chrono::{DateTime, TimeDelta, Utc};
 use std::time::Duration;
 
@@ -126,14 +127,18 @@ fn plan_open(view: &View<'_>, facts: &Facts, now: DateTime<Utc>) -> Plan {
 /// Is a void the way to decide an open key: wanted, offered, and sure to mean this key's own charge?
 pub(super) fn may_void(payment: &Payment, facts: &Facts, now: DateTime<Utc>) -> bool {
     match facts.voids {
-        VoidSupport::ByKey => !may_charge(payment, now) && key_is_usable(payment, facts, now),
+        VoidSupport::ByKey => {
+            let usable = key_is_usable(payment, facts, now) || sabotaged(Sabotage::VoidPastKey);
+            !may_charge(payment, now) && usable
+        }
         VoidSupport::None => false,
     }
 }
 
 /// Do wish and deadline still allow a charge (rule R10)?
 pub(super) fn may_charge(payment: &Payment, now: DateTime<Utc>) -> bool {
-    payment.cancel_wish_at.is_none() && !deadline_passed(payment, now)
+    let wished = payment.cancel_wish_at.is_some() && !sabotaged(Sabotage::ChargeAfterWish);
+    !wished && !deadline_passed(payment, now)
 }
 
 /// Holds the plan against the rendered request (rule R5): bytes that differ from those first sent
@@ -166,11 +171,15 @@ pub fn gate(view: &View<'_>, asked_at: Mono, lease: &Lease, facts: &Facts) -> Se
     let payment = view.payment;
     let life = facts.key_ttl.saturating_sub(facts.key_margin);
     let left = life.saturating_sub(view.key_age.unwrap_or_default());
+    let asks_key = !sabotaged(Sabotage::KeyAgeAtClaimOnly);
     SendGate {
         send_before: lease.send_before(asked_at),
         not_before: payment.due_at,
-        key_usable_until: payment.epoch_first_sent_at.and_then(|first| after(first, life)),
-        key_usable_until_mono: asked_at.0.checked_add(left).map(Mono),
+        key_usable_until: payment
+            .epoch_first_sent_at
+            .and_then(|first| after(first, life))
+            .filter(|_| asks_key),
+        key_usable_until_mono: asked_at.0.checked_add(left).map(Mono).filter(|_| asks_key),
         execute_before: payment.execute_before,
     }
 }
@@ -179,7 +188,11 @@ pub fn gate(view: &View<'_>, asked_at: Mono, lease: &Lease, facts: &Facts) -> Se
 /// two reasons to void.
 #[must_use]
 pub fn void_gate(view: &View<'_>, asked_at: Mono, lease: &Lease, facts: &Facts) -> SendGate {
-    SendGate { execute_before: None, ..gate(view, asked_at, lease, facts) }
+    let gate = SendGate { execute_before: None, ..gate(view, asked_at, lease, facts) };
+    if sabotaged(Sabotage::VoidPastKey) {
+        return SendGate { key_usable_until: None, key_usable_until_mono: None, ..gate };
+    }
+    gate
 }
 
 /// What a look-up means next.

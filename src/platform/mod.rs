@@ -10,6 +10,7 @@ pub mod config;
 pub mod dice;
 pub mod exit;
 pub mod failpoints;
+pub mod faults;
 pub mod health;
 pub mod metrics;
 pub mod reconnect;

@@ -18,6 +18,7 @@ pub mod stage;
 
 use crate::bucket::{self, Envelope, NotAcknowledged};
 use crate::domain::bucket::{Channel, LONGEST_LEAD};
+use crate::platform::faults::{Sabotage, sabotaged};
 use crate::platform::metrics;
 use crate::schedule::{Schedule, ScheduleError, ShardLease, StagedNotice};
 use stage::Reach;
@@ -121,6 +122,10 @@ pub async fn step<S: Schedule, P: Publisher>(
     }
     if plan.envelopes.is_empty() {
         return Ok(Pass { published: 0, pause: pause.max(terms.poll) });
+    }
+    if sabotaged(Sabotage::MarkBeforeAck) {
+        let all: Vec<_> = plan.envelopes.iter().map(|envelope| envelope.staged.clone()).collect();
+        schedule.mark(shard, &all).await.map_err(PassFailed::NotMarked)?;
     }
     let report = publisher.publish(&plan.envelopes).await;
     let missing = report.err();

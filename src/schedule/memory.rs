@@ -20,7 +20,7 @@ mod verbs;
 
 pub use rows::AttemptRow;
 
-use super::port::{OpenClaim, Renewed, ScheduleError};
+use super::port::ScheduleError;
 use super::proof::BadNoticeKept;
 use crate::domain::facts::VoidSupport;
 use crate::domain::guard::{self, CancelGuard, Holding, Lineage};
@@ -30,6 +30,7 @@ use crate::domain::notice::Notice;
 use crate::domain::payment::Payment;
 use crate::domain::state::Status;
 use crate::platform::clock::SharedClock;
+use crate::platform::faults::{Sabotage, sabotaged};
 use chrono::{DateTime, Utc};
 use declines::Counted;
 use index::Index;
@@ -207,6 +208,10 @@ impl Memory {
             | CancelGuard::Refused(_)
             | CancelGuard::Quarantined => {}
         }
+        if answer == CancelGuard::Refused(Status::Unknown) && sabotaged(Sabotage::CancelFromUnknown) {
+            state.change(id, |row| row.force(Status::Cancelled, now));
+            return Some(CancelGuard::Win);
+        }
         Some(answer)
     }
 
@@ -301,38 +306,6 @@ impl Memory {
         let mut state = self.state();
         state.change(id, |row| row.expire(now));
         state.notify(id, now);
-    }
-
-    /// Breaks the rules on purpose: renews the lease of whatever claim holds these rows.
-    ///
-    /// # Errors
-    /// The fault of the moment.
-    pub async fn renew_whoever_holds(
-        &self,
-        claims: &[OpenClaim],
-        length: Duration,
-    ) -> Result<Vec<Renewed>, ScheduleError> {
-        self.transact(Verb::Renew, |state, now| {
-            let renewed = claims.iter().map(|claim| {
-                let is_held = state.rows.get(&claim.payment).is_some_and(|row| row.holding().is_some());
-                if is_held {
-                    state.change(claim.payment, |row| row.renew(now + length));
-                }
-                if is_held { Renewed::Held } else { Renewed::Lost }
-            });
-            renewed.collect()
-        })
-        .await
-    }
-
-    /// Breaks the rules on purpose: the row is called clean although its sends are open.
-    pub fn forget_open_sends(&self, id: PaymentId, status: Status) {
-        let now = self.clock.wall();
-        let mut state = self.state();
-        state.change(id, |row| row.force(status, now));
-        if status.is_claimable() {
-            state.notify(id, now);
-        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -21,6 +21,7 @@ use super::{row, statements};
 use crate::domain::history::HistoryRow;
 use crate::domain::ids::{ActorId, GatewayName, PaymentId};
 use crate::domain::money::Money;
+use crate::platform::faults::{Sabotage, sabotaged};
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use sqlx::postgres::PgRow;
 use sqlx::postgres::types::PgInterval;
@@ -165,7 +166,10 @@ async fn renew(pool: &PgPool, lease: &PublisherLease, length: PgInterval) -> Res
 async fn read(pool: &PgPool, lease: &PublisherLease, limit: u32) -> Result<Option<UnpublishedBatch>, Error> {
     let window = sqlx::query(statements::PUBLISH_WINDOW).bind(LANE).bind(&lease.holder).bind(lease.epoch);
     let Some(window) = window.fetch_optional(pool).await? else { return Ok(None) };
-    let below = xid(&window, "below_xid")?;
+    let mut below = xid(&window, "below_xid")?;
+    if sabotaged(Sabotage::CursorWithoutSnapshot) {
+        below = u64::MAX >> 1;
+    }
     let from_at: DateTime<Utc> = window.try_get("from_at")?;
     let to_at: DateTime<Utc> = window.try_get("to_at")?;
     let start = HistoryPlace {

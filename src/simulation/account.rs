@@ -5,7 +5,7 @@
 //! between check and byte is a pause of the process, and nothing else. Once a request has left, it is
 //! the network's: it arrives whatever becomes of its process.
 
-use super::dials::{Broken, Chance};
+use super::dials::Chance;
 use super::gateway::{Bank, Fate, LedgerLine};
 use super::host::{Host, HostClock};
 use super::trace::Met;
@@ -29,7 +29,6 @@ pub(super) struct Account {
     pub(super) bank: Arc<Bank>,
     pub(super) host: Arc<Host>,
     pub(super) chance: Arc<Chance>,
-    pub(super) broken: Broken,
 }
 
 /// The bytes of a request, made again by the checker from the row alone.
@@ -79,17 +78,14 @@ impl Account {
 
     async fn send(&self, claimed: &Claimed, request: &FrozenRequest) -> (Verdict, How) {
         let payment = claimed.payment();
-        let key = match self.broken {
-            Broken::KeyPerAttempt => format!("{}#{}", request.key, payment.attempt),
-            _ => request.key.clone(),
-        };
         let line = LedgerLine {
-            key,
+            key: request.key.clone(),
             payment: payment.id,
             claim: claimed.claim_id(),
             fence: payment.fence,
             amount: payment.amount,
             body: request.body.expose_secret().to_owned(),
+            left_at: self.host.time.wall(),
             at: payment.due_at,
             moved_at: None,
             declined: None,

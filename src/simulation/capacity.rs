@@ -7,7 +7,7 @@
 //! do is measured, not simulated.
 
 use super::clients::fresh;
-use super::dials::{Broken, Chance, Dials, Faults, Truth};
+use super::dials::{Chance, Dials, Faults, Truth};
 use super::host::{Host, HostClock};
 use super::kafka::Kafka;
 use super::nodes::{Kind, Node, World};
@@ -315,7 +315,6 @@ fn dials(question: &Question) -> Dials {
     Dials {
         seed: question.seed,
         faults: Faults::default(),
-        broken: Broken::Nothing,
         payments: 0,
         workers: question.workers,
         relays: 1,

@@ -152,7 +152,7 @@ impl Case<'_> {
             self.must(holds, Is::M2, || format!("no earlier claim for {line:?}"));
             let wish = self.row.cancel_wish_at;
             let before = claimed.zip(wish).is_none_or(|(claim, wish)| claim.claimed_at <= wish);
-            self.must(before, Is::A1, || format!("wished at {wish:?}, then claimed and sent: {line:?}"));
+            self.must(before, Is::M11, || format!("wished at {wish:?}, then claimed and sent: {line:?}"));
             let due = self.row.due_at;
             self.must(line.at >= due, Is::M3, || format!("at {}, due at {due}", line.at));
             let body = body_of(&self.row, &payee_of(self.row.id));
@@ -168,6 +168,14 @@ impl Case<'_> {
             let first_line = lines.iter().filter(|other| other.key == line.key).map(|other| other.at).min();
             let in_time = first_line.is_none_or(|first| line.at - first < life);
             self.must(in_time, Is::M5, || format!("past the key's life: {line:?}, first {first_line:?}"));
+            let cut_off = TimeDelta::from_std(self.dials.profile.key_ttl - self.dials.profile.key_margin);
+            // A claim that sent nothing may have given the key's age back.
+            let sent = claimed.and_then(|it| {
+                self.attempts.iter().find(|other| other.epoch == it.epoch && !was_not_sent(other))
+            });
+            let opened = sent.map(|it| it.claimed_at + cut_off.unwrap_or(TimeDelta::MAX));
+            let in_time = opened.is_some_and(|until| line.left_at < until);
+            self.must(in_time, Is::M5, || format!("left past the key's cut-off {opened:?}: {line:?}"));
         }
         for (claim, count) in of_claim {
             self.must(count == 1, Is::M6, || format!("{count} requests under {claim:?}"));
@@ -209,6 +217,11 @@ impl Case<'_> {
         let told = self.history.iter().filter(|row| row.event == Event::Fenced).count();
         let moved = self.attempts.iter().any(|attempt| attempt.fenced && attempt.entered.is_some());
         self.must(fenced == told && !moved, Is::H4, || format!("{fenced} fenced, {told} told"));
+        let stale = self.attempts.windows(2).find(|pair| {
+            pair[0].entered.is_some() && pair[0].settled_at.is_some_and(|at| at > pair[1].claimed_at)
+        });
+        let stale = stale.map(|pair| (pair[0].attempt, pair[1].attempt));
+        self.must(stale.is_none(), Is::H4, || format!("written after the next one was claimed: {stale:?}"));
         let ended = self.history.iter().position(|row| row.to.is_final());
         let after = ended.map_or(&[][..], |at| &self.history[at + 1..]);
         let stays = after.iter().all(|row| row.event == Event::Fenced);
@@ -250,6 +263,10 @@ impl Case<'_> {
             format!("{claims} claims, {} attempts", attempts.len())
         });
     }
+}
+
+fn was_not_sent(attempt: &AttemptRow) -> bool {
+    attempt.answer.as_ref().is_some_and(|answer| matches!(answer.verdict, Verdict::NotSent { .. }))
 }
 
 /// Each payment's own, so that a mixed-up request is seen.

@@ -1,7 +1,7 @@
 //! The clients of a simulated world: they create, repeat themselves when no answer came, and cancel.
 
 use super::checks::payee_of;
-use super::dials::{Broken, Chance, Dials, Faults};
+use super::dials::{Chance, Dials, Faults};
 use super::trace::{Met, Trace};
 use crate::domain::guard::CancelGuard;
 use crate::domain::ids::{ActorId, PaymentId};
@@ -9,7 +9,6 @@ use crate::domain::intent::intent;
 use crate::domain::invariants::Invariant;
 use crate::domain::money::{Currency, Minor, Money};
 use crate::domain::payment::{OnExhausted, OnSoftDecline, Payment, RetryPolicy};
-use crate::domain::state::Status;
 use crate::platform::clock::Clock;
 use crate::schedule::Memory;
 use crate::worker::lab::VirtualTime;
@@ -35,7 +34,6 @@ pub(super) struct Clients {
     pub(super) chance: Arc<Chance>,
     pub(super) faults: Arc<Mutex<Faults>>,
     pub(super) trace: Trace,
-    pub(super) broken: Broken,
     pub(super) told: Arc<Mutex<BTreeMap<PaymentId, Told>>>,
 }
 
@@ -139,13 +137,7 @@ impl Clients {
         if self.chance.hits(faults.db_error) {
             return;
         }
-        let mut answer = self.memory.cancel(id);
-        let status = self.memory.payment(id).map(|row| row.status);
-        if self.broken == Broken::CancelFromUnknown && status == Some(Status::Unknown) {
-            self.memory.forget_open_sends(id, Status::Cancelled);
-            answer = Some(CancelGuard::Win);
-        }
-        match answer {
+        match self.memory.cancel(id) {
             Some(CancelGuard::Win | CancelGuard::Already | CancelGuard::Wish | CancelGuard::Wished)
                 if self.chance.hits(faults.db_lost) =>
             {

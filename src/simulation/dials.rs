@@ -11,6 +11,8 @@ use crate::domain::retry::Ladders;
 use crate::gateway::Profile;
 use crate::platform::config;
 use crate::platform::dice::Dice;
+#[cfg(feature = "faults")]
+use crate::platform::faults::Sabotage;
 use crate::worker::lab::{SeededDice, sandbox_profile};
 use std::time::Duration;
 
@@ -116,35 +118,11 @@ impl Faults {
     }
 }
 
-/// A promise of the product that is left out on purpose: a simulation that does not find it is blind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Broken {
-    /// Every rule holds.
-    Nothing,
-    /// The reaper makes an expired claim PENDING and clean (against section 3 of the design).
-    LeaseToPending,
-    /// A gateway that forgets declines is believed to replay them (against R4, R8).
-    FalseReplay,
-    /// A gateway's keys are believed to live for ever (against R6).
-    AgelessKey,
-    /// A cancel is granted while the outcome is unknown (against section 3 of the design).
-    CancelFromUnknown,
-    /// Offsets are committed as soon as a record is read (against R11).
-    CommitAtPoll,
-    /// Each attempt has a gateway key of its own (against R4).
-    KeyPerAttempt,
-    /// A lease is renewed for whoever asks (against R14).
-    RenewalWithoutFence,
-    /// A gateway that forgets its voids is believed to keep them (against the contract of `voids_by_key`).
-    FalseVoid,
-}
-
 /// One world.
 #[derive(Debug, Clone)]
 pub struct Dials {
     pub seed: u64,
     pub faults: Faults,
-    pub broken: Broken,
     pub payments: usize,
     pub workers: usize,
     pub relays: usize,
@@ -208,7 +186,6 @@ impl Dials {
         };
         let mut world = Self {
             seed,
-            broken: Broken::Nothing,
             payments,
             workers: 2 + chance.below(3) as usize,
             relays: 1 + chance.below(3) as usize,
@@ -236,31 +213,62 @@ impl Dials {
         world
     }
 
-    /// The same world with a rule left out.
+    /// The same world, made so that leaving out one rule can matter in it. With every rule in place it is
+    /// a world like any other.
+    #[cfg(feature = "faults")]
     #[must_use]
-    pub fn with(mut self, broken: Broken) -> Self {
-        self.broken = broken;
-        match broken {
-            Broken::FalseReplay => {
-                (self.profile.replays_declines, self.truth.replays_declines) = (true, false);
-                (self.profile.key_ttl, self.truth.key_ttl) = (secs(5_400), secs(5_400));
+    pub fn that_shows(mut self, bug: Sabotage) -> Self {
+        let keys_live = |dials: &mut Self, length| {
+            (dials.profile.key_ttl, dials.truth.key_ttl) = (length, length);
+        };
+        let faults = &mut self.faults;
+        match bug {
+            Sabotage::FalseReplay => {
+                (faults.request_late, faults.answer_lost) = (150, 150);
+                self.declines = 300;
+                (self.profile.replays_declines, self.truth.replays_declines) = (false, false);
+                keys_live(&mut self, secs(5_400));
             }
-            Broken::AgelessKey => {
-                (self.profile.key_ttl, self.truth.key_ttl) = (secs(90 * 86_400), secs(20));
+            Sabotage::AgelessKey => {
+                faults.request_lost = 300;
+                keys_live(&mut self, secs(90));
+            }
+            // Asked about every second around the cut-off, by a client that connects slowly.
+            Sabotage::KeyAgeAtClaimOnly => {
+                (faults.request_lost, faults.answer_lost, faults.gateway_slow) = (400, 300, 500);
+                self.profile.lookup = false;
+                self.ladders.reask = vec![secs(1)];
+                keys_live(&mut self, secs(90));
+            }
+            // Deadlines that pass while a request is late, or forgotten before anybody asks.
+            Sabotage::FalseVoid | Sabotage::VoidPastKey => {
+                (faults.request_late, faults.answer_lost) = (250, 250);
+                self.deadlines = 800;
+                let voids = bug == Sabotage::VoidPastKey;
+                (self.profile.voids_by_key, self.truth.voids) = (voids, voids);
+                self.ladders.reask = vec![secs(if voids { 100 } else { 3 })];
+                keys_live(&mut self, secs(90));
+            }
+            // Where wishes are kept, none is refused.
+            Sabotage::CancelFromUnknown => {
+                faults.answer_lost = 250;
+                self.profile.voids_by_key = false;
+            }
+            Sabotage::ChargeAfterWish => {
+                faults.answer_lost = 250;
+                self.profile.voids_by_key = true;
+            }
+            Sabotage::LeaseToPending => {
+                (faults.worker_crashes, faults.answer_lost) = (40, 150);
+                self.deadlines = 800;
             }
             // Met where a claim is lost unseen and the next one's call is long.
-            Broken::RenewalWithoutFence => {
+            Sabotage::RenewalWithoutFence => {
+                (faults.gateway_slow, faults.request_lost, faults.unrenewed) = (500, 300, 850);
                 self.profile.renews_lease = true;
                 self.profile.total_timeout = SLOW_CALL;
-                (self.faults.gateway_slow, self.faults.request_lost) = (500, 300);
-                self.faults.unrenewed = 850;
             }
-            Broken::FalseVoid => (self.profile.voids_by_key, self.truth.voids) = (true, false),
-            Broken::Nothing
-            | Broken::LeaseToPending
-            | Broken::CancelFromUnknown
-            | Broken::CommitAtPoll
-            | Broken::KeyPerAttempt => {}
+            _ => {}
         }
         self
     }

@@ -35,6 +35,8 @@ pub(super) struct LedgerLine {
     pub amount: Money,
     /// The body, as it came.
     pub body: String,
+    /// When its sender last checked whether it may leave, by the true clock.
+    pub left_at: DateTime<Utc>,
     /// When it arrived, by the true clock.
     pub at: DateTime<Utc>,
     /// When this request moved money, if it did (a replay under a used key does not).

@@ -8,7 +8,8 @@
 //! and not answered, errors before anything happened, and a claim that arrives long after its sender
 //! gave it up.
 
-use super::dials::{Broken, Chance, Faults};
+use super::dials::{Chance, Faults};
+use super::kafka::Kafka;
 use super::trace::{Met, Trace};
 use crate::bucket::{BadNotice, Position, Read};
 use crate::domain::decision::{Decision, EpochChange};
@@ -112,7 +113,7 @@ pub(super) struct Line {
     pub(super) chance: Arc<Chance>,
     pub(super) trace: Trace,
     pub(super) faults: Arc<Mutex<Faults>>,
-    pub(super) broken: Broken,
+    pub(super) kafka: Arc<Kafka>,
     /// Times on the way are drawn up to this.
     pub(super) latency: Duration,
 }
@@ -227,6 +228,13 @@ impl Schedule for Line {
     }
 
     async fn mark(&self, shard: &ShardLease, published: &[StagedNotice]) -> Result<bool, ScheduleError> {
+        for staged in published.iter().filter(|staged| !self.kafka.has_acknowledged(staged.notice_id)) {
+            self.trace.broke(
+                Invariant::K6,
+                Some(staged.notice.payment),
+                format!("marked: {:?}", staged.notice),
+            );
+        }
         let marked = self.call(self.memory.mark(shard, published)).await;
         if let Ok(false) = marked {
             self.trace.met(Met::ShardLost, None, shard.epoch as u64);
@@ -269,15 +277,9 @@ impl Schedule for Line {
     }
 
     async fn renew(&self, claims: &[OpenClaim], length: Duration) -> Result<Vec<Renewed>, ScheduleError> {
-        let work = async {
-            match self.broken {
-                Broken::RenewalWithoutFence => self.memory.renew_whoever_holds(claims, length).await,
-                _ => self.memory.renew(claims, length).await,
-            }
-        };
         // Looked at by the names of the claims alone, before anything else can happen.
         let answers = self.call(async {
-            let answers = work.await?;
+            let answers = self.memory.renew(claims, length).await?;
             for (claim, answer) in claims.iter().zip(&answers) {
                 let id = Some(claim.payment);
                 let holds =
@@ -328,13 +330,6 @@ impl Schedule for Line {
         let reaped = self.call(self.memory.reap(margin, limit)).await?;
         (0..reaped.expired).for_each(|_| self.trace.met(Met::LeaseExpired, None, 0));
         (0..reaped.deadline_failed).for_each(|_| self.trace.met(Met::DeadlineFailed, None, 0));
-        if self.broken == Broken::LeaseToPending {
-            for payment in self.memory.payments() {
-                if payment.status == Status::Unknown {
-                    self.memory.forget_open_sends(payment.id, Status::Pending);
-                }
-            }
-        }
         Ok(reaped)
     }
 }

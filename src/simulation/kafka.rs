@@ -40,6 +40,8 @@ struct State {
     members: BTreeMap<u64, Arc<Notify>>,
     joined: u64,
     silent_until: Duration,
+    /// Notices with a delivery report, by their number in the outbox.
+    acknowledged: BTreeSet<i64>,
 }
 
 /// The bus; one a world.
@@ -168,6 +170,11 @@ impl Kafka {
         }
     }
 
+    /// Whether a producer was told that this notice arrived.
+    pub(super) fn has_acknowledged(&self, notice_id: i64) -> bool {
+        self.state().acknowledged.contains(&notice_id)
+    }
+
     fn append(&self, envelope: &Envelope) {
         let id = envelope.staged.notice.payment;
         let part = (envelope.channel, envelope.partition);
@@ -249,6 +256,9 @@ impl Publisher for Producer {
             }
         }
         self.travel().await;
+        let reported = batch.iter().enumerate().filter(|(index, _)| !unreported.contains(index));
+        let reported = reported.map(|(_, envelope)| envelope.staged.notice_id);
+        self.kafka.state().acknowledged.extend(reported);
         for index in &unreported {
             self.kafka.trace.met(Met::NotAcknowledged, Some(payment(&batch[*index])), 0);
         }

@@ -4,7 +4,6 @@
 //! hand out records of open buckets in partition order, commit watermarks, and be put out of the group
 //! when nothing was heard of it for a session. It stands still with its host.
 
-use super::dials::Broken;
 use super::host::{Host, HostClock};
 use super::kafka::{Kafka, Part};
 use super::trace::{Met, Trace};
@@ -28,7 +27,6 @@ pub(super) struct Membership {
     pub(super) kafka: Arc<Kafka>,
     pub(super) host: Arc<Host>,
     pub(super) trace: Trace,
-    pub(super) broken: Broken,
     /// Room for records that the worker has not taken yet.
     pub(super) buffer: usize,
     /// The newest member of this process, so that whoever pauses the host can put it out.
@@ -180,18 +178,7 @@ impl Member {
 
     fn commit(&mut self) {
         let Some(generation) = self.generation else { return };
-        let mut marks = self.feed.offsets().lock().stored();
-        if self.membership.broken == Broken::CommitAtPoll {
-            marks = self
-                .positions
-                .iter()
-                .map(|((channel, partition), next)| crate::bucket::Watermark {
-                    channel: *channel,
-                    partition: *partition,
-                    next_offset: i64::try_from(*next).unwrap(),
-                })
-                .collect();
-        }
+        let marks = self.feed.offsets().lock().stored();
         if !marks.is_empty() {
             self.membership.kafka.commit(self.id, generation, &marks);
         }

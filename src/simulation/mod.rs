@@ -34,7 +34,9 @@ mod trace;
 
 pub use capacity::{Arrivals, Excess, Lateness, Question, Waiting, capacity};
 pub use checks::Violation;
-pub use dials::{Broken, Dials, Faults};
+pub use dials::{Dials, Faults};
 pub use run::{Mode, Outcome, run};
-pub use sweep::{Failure, Seeds, Sweep, finds, story, sweep};
+#[cfg(feature = "faults")]
+pub use sweep::finds;
+pub use sweep::{Failure, Seeds, Sweep, story, sweep};
 pub use trace::{Met, Texts, Told};

@@ -157,7 +157,7 @@ impl Process {
             chance: Arc::clone(&world.chance),
             trace: world.trace.clone(),
             faults: Arc::clone(&world.faults),
-            broken: world.dials.broken,
+            kafka: Arc::clone(&world.kafka),
             latency: world.latency,
         }
     }
@@ -194,7 +194,6 @@ impl Process {
             kafka: Arc::clone(&world.kafka),
             host: Arc::clone(&self.host),
             trace: world.trace.clone(),
-            broken: world.dials.broken,
             buffer: world.buffer,
             current: Arc::clone(&self.member),
         };

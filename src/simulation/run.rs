@@ -84,7 +84,6 @@ async fn live(time: VirtualTime, trace: Trace, dials: Arc<Dials>, mode: Mode) ->
         chance: Arc::clone(&world.chance),
         faults: Arc::clone(&world.faults),
         trace: trace.clone(),
-        broken: dials.broken,
         told: Arc::clone(&told),
     });
     let mut lives = Vec::new();
@@ -167,7 +166,6 @@ fn opening(dials: &Arc<Dials>, bank: &Arc<Bank>, chance: &Arc<Chance>) -> Openin
             bank: Arc::clone(&bank),
             host: Arc::clone(host),
             chance: Arc::clone(&chance),
-            broken: dials.broken,
         })
     })
 }

@@ -4,11 +4,13 @@
 //! and the sums do not depend on who ran what.
 
 use super::checks::Violation;
-use super::dials::{Broken, Dials};
+use super::dials::Dials;
 use super::run::{Mode, Outcome, run};
 use super::trace::{Met, Texts};
 use crate::domain::invariants::Invariant;
 use crate::domain::state::Status;
+#[cfg(feature = "faults")]
+use crate::platform::faults::{Sabotage, seeded};
 use std::fmt::Write;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -182,11 +184,14 @@ fn work(seeds: &Seeds, next: &AtomicU64, sum: &Mutex<Sweep>, progress: &(impl Fn
     }
 }
 
-/// Whether a world of this seed with a rule left out is found out, and by what.
+/// What is found in the world of this seed with a rule left out of the product; and, with `None` seeded,
+/// whether the same world is sound.
+#[cfg(feature = "faults")]
 #[must_use]
-pub fn finds(seed: u64, payments: usize, broken: Broken) -> Vec<Violation> {
+pub fn finds(seed: u64, payments: usize, world_for: Sabotage, bug: Option<Sabotage>) -> Vec<Violation> {
+    let _seeded = seeded(bug);
     let quiet = tracing::subscriber::NoSubscriber::default();
     tracing::subscriber::with_default(quiet, || {
-        caught(Dials::of(seed, payments).with(broken), Mode::Safety, Texts::Left).broken
+        caught(Dials::of(seed, payments).that_shows(world_for), Mode::Safety, Texts::Left).broken
     })
 }

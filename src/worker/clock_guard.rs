@@ -11,6 +11,7 @@
 //! and `after` bounds the offset from both sides, and only the part outside the bounds is a fault.
 
 use super::brake::{Brake, ClocksApart};
+use crate::platform::faults::{Sabotage, sabotaged};
 use crate::platform::metrics;
 use chrono::{DateTime, TimeDelta, Utc};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -49,6 +50,9 @@ impl ClockGuard {
 
     /// Takes a sample in and judges.
     pub fn observe(&mut self, sample: Sample) -> ClocksApart {
+        if sabotaged(Sabotage::DueByWorkerClock) {
+            return self.apart();
+        }
         let at_least = sample.database - sample.after;
         let at_most = sample.database - sample.before;
         // A host clock stepped back between the readings turns the bounds around; both then tell

@@ -6,14 +6,16 @@
 //!
 //! Pure but for `prepare`, which is pure itself. If this dies here, nothing was sent yet.
 
-use crate::domain::facts::{Declines, Facts, LookupSupport};
+use crate::domain::facts::{Declines, Facts, LookupSupport, VoidSupport};
 use crate::domain::reason::Reason;
 use crate::domain::verdict::NotSent;
 use crate::gateway::{FrozenRequest, Gateway, Profile};
 use crate::outcome::{self, Plan, View};
 use crate::platform::failpoints::{Point, reach};
+use crate::platform::faults::{Sabotage, sabotaged};
 use crate::schedule::Claimed;
 use chrono::{DateTime, Utc};
+use std::time::Duration;
 
 /// One claim's way.
 #[derive(Debug)]
@@ -44,7 +46,7 @@ pub(super) fn course(gateway: &dyn Gateway, facts: &Facts, claimed: &Claimed, no
         Plan::Park(reason) => return Course::Park(reason),
     }
     reach(Point::BeforePrepare);
-    let request = match (gateway.prepare(claimed), plan) {
+    let mut request = match (gateway.prepare(claimed), plan) {
         (Ok(request), _) => request,
         (Err(cannot), plan) => {
             tracing::error!(payment = %claimed.payment().id, %cannot, "no request can be made");
@@ -52,6 +54,9 @@ pub(super) fn course(gateway: &dyn Gateway, facts: &Facts, claimed: &Claimed, no
             return if asks { Course::Ask } else { Course::Park(Reason::CannotRender) };
         }
     };
+    if sabotaged(Sabotage::KeyPerAttempt) {
+        request.key = format!("{}#{}", request.key, claimed.payment().attempt);
+    }
     match outcome::with_request(plan, claimed.payment(), facts, &request.hash) {
         Plan::Charge => Course::Send(request),
         Plan::LookUpThenCharge => Course::AskThenSend(request),
@@ -72,17 +77,24 @@ pub(super) fn view(claimed: &Claimed) -> View<'_> {
     }
 }
 
+/// Of a seeded bug alone: longer than any key lives.
+const AGES: Duration = Duration::from_secs(90 * 86_400);
+
 /// The part of a gateway's description that decides money questions.
 #[must_use]
 pub fn facts(profile: &Profile) -> Facts {
     Facts {
         account: profile.account.clone(),
         renderer: profile.renderer,
-        key_ttl: profile.key_ttl,
+        key_ttl: if sabotaged(Sabotage::AgelessKey) { AGES } else { profile.key_ttl },
         key_margin: profile.key_margin,
-        declines: if profile.replays_declines { Declines::Replayed } else { Declines::Forgotten },
+        declines: if profile.replays_declines || sabotaged(Sabotage::FalseReplay) {
+            Declines::Replayed
+        } else {
+            Declines::Forgotten
+        },
         lookup: if profile.lookup { LookupSupport::ByKey } else { LookupSupport::None },
-        voids: profile.void_support(),
+        voids: if sabotaged(Sabotage::FalseVoid) { VoidSupport::ByKey } else { profile.void_support() },
         async_final_within: profile.async_final_within,
         caps: profile.caps,
     }

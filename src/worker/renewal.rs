@@ -18,7 +18,7 @@
 
 use super::step::Step;
 use crate::domain::ids::{ClaimId, Fence, PaymentId};
-use crate::domain::lease::{Lease, Mono, SendGate, renewal_interval};
+use crate::domain::lease::{Lease, Mono, renewal_interval};
 use crate::platform::metrics;
 use crate::schedule::{Claimed, OpenClaim, Renewed, Schedule};
 use std::collections::BTreeMap;
@@ -202,14 +202,6 @@ impl<S: Schedule> Step<S> {
                 }
             }
         }
-    }
-
-    /// The gate of a call that begins now: where leases are renewed, until when it may start depends on the
-    /// last renewal and not on the claim.
-    pub(super) fn renewed(&self, gate: SendGate, watched: Option<&Watched>) -> SendGate {
-        let Some(watched) = watched else { return gate };
-        watched.calls(self.clock.mono());
-        SendGate { send_before: watched.send_before(&self.lease), ..gate }
     }
 
     /// Since when the leases of claims made on terms of `asked_at` count at least, now that their calls

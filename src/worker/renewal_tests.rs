@@ -1,6 +1,7 @@
 //! Renewals on virtual time: a gateway slower than the lease, and what ends them.
 
 use super::*;
+use crate::domain::guard::CancelGuard;
 use crate::domain::state::Status;
 use crate::gateway::Profile;
 use crate::keeper::{Next, Reaper, Tick};
@@ -49,6 +50,21 @@ fn a_call_of_80_seconds_under_leases_of_30_is_one_attempt_and_nobody_is_asked_ab
     assert_eq!(present(&mut world, &hand, 120), 0, "it was taken away");
     assert_eq!(world.status(id), Status::Completed);
     assert_eq!(world.memory.attempts(id).len(), 1);
+    world.check();
+}
+
+#[test]
+fn a_void_of_80_seconds_is_watched_over_as_a_charge_is() {
+    let slow = Profile { total_timeout: 100 * SECOND, renews_lease: true, ..sandbox_profile() };
+    let mut world = World::with(Profile { voids_by_key: true, ..slow });
+    let hand = renewing(&world, "w1", 1);
+    let id = world.add(1, 0);
+    world.gateway.will(Act::Lose, SECOND);
+    present(&mut world, &hand, 3);
+    assert_eq!(world.memory.cancel(id), Some(CancelGuard::Wish));
+    world.gateway.voids_take(80 * SECOND);
+    assert_eq!(present(&mut world, &hand, 120), 0, "it was taken away");
+    assert_eq!((world.status(id), world.memory.attempts(id).len()), (Status::Cancelled, 2));
     world.check();
 }
 

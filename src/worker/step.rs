@@ -39,7 +39,7 @@ use super::tally::Tally;
 use crate::domain::decision::Decision;
 use crate::domain::facts::Facts;
 use crate::domain::ids::WorkerName;
-use crate::domain::lease::{Lease, Mono};
+use crate::domain::lease::{Lease, Mono, SendGate};
 use crate::domain::retry::{Ladders, PerMille};
 use crate::domain::verdict::{NotSent, Verdict};
 use crate::gateway::{FrozenRequest, Gateway};
@@ -210,11 +210,19 @@ impl<S: Schedule> Step<S> {
     /// again by the gateway right before the first byte.
     async fn send(&self, claimed: Claimed, request: FrozenRequest, watched: Option<Watched>) -> Outcome {
         reach(Point::BeforeGate);
-        let gate = outcome::gate(&view(&claimed), claimed.asked_at(), &self.lease, &self.facts);
-        let gate = self.renewed(gate, watched.as_ref());
+        let mut gate = outcome::gate(&view(&claimed), claimed.asked_at(), &self.lease, &self.facts);
+        self.call_begins(&mut gate, watched.as_ref());
         match gate.check(self.clock.wall(), self.clock.mono()).err().or_else(|| self.brake.thrown()) {
             Some(why) => self.give_back(claimed, why),
             None => self.decided(self.gateway.charge(claimed, request, gate).await),
+        }
+    }
+
+    /// Where leases are renewed while a call lasts: it begins now, and the lease counts from its last grant.
+    fn call_begins(&self, gate: &mut SendGate, watched: Option<&Watched>) {
+        if let Some(watched) = watched {
+            watched.calls(self.clock.mono());
+            gate.send_before = watched.send_before(&self.lease);
         }
     }
 
@@ -230,8 +238,8 @@ impl<S: Schedule> Step<S> {
     /// Forbids every later charge under the key, or hears what became of it; moves no money. The gate is a
     /// send's: a void of a forgotten key would prove nothing.
     async fn void(&self, claimed: Claimed, watched: Option<Watched>) -> Outcome {
-        let gate = outcome::void_gate(&view(&claimed), claimed.asked_at(), &self.lease, &self.facts);
-        let gate = self.renewed(gate, watched.as_ref());
+        let mut gate = outcome::void_gate(&view(&claimed), claimed.asked_at(), &self.lease, &self.facts);
+        self.call_begins(&mut gate, watched.as_ref());
         match gate.check(self.clock.wall(), self.clock.mono()).err().or_else(|| self.brake.thrown()) {
             Some(why) => self.give_back(claimed, why),
             None => {

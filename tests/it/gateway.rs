@@ -15,6 +15,7 @@ mod wild;
 use futures_util::future::join_all;
 use punctual::domain::verdict::{DeclineClass, Doubt, Lookup, NotSent, Verdict};
 use punctual::gateway::Gateway;
+use punctual::platform::faults::{Sabotage, seeded};
 use punctual::schedule::How;
 use rig::{Rig, charged, declined, payment, unsent, violates};
 use std::time::Duration;
@@ -316,4 +317,19 @@ async fn a_request_prepared_for_another_payment_is_not_sent() {
     assert_eq!(answered.answer().how, How::NotStarted);
     assert_eq!(rig.ledger().await.len(), 0);
     rig.stop().await;
+}
+
+/// A bug seeded in the client itself: two requests under one claim. The ledger shows it, and only then.
+#[tokio::test]
+async fn seeded_bug_a_client_that_repeats_by_itself_makes_two_requests_under_one_claim() {
+    for (bug, requests) in [(None, 1), (Some(Sabotage::HiddenRetry), 2)] {
+        let _seeded = seeded(bug);
+        let rig = Rig::start().await;
+        let claim = rig.charge(&payment(1), "sim_reset_after_write").await.claimed().claim_id();
+        let lines = rig.ledger().await;
+        assert!(lines.iter().all(|line| line["claimId"] == claim.0.to_string()), "{lines:?}");
+        assert_eq!(lines.len(), requests, "{bug:?}");
+        rig.stop().await;
+    }
+    println!("seeded bug name={} caught=M6 how=ledger", Sabotage::HiddenRetry.name());
 }

@@ -1,6 +1,8 @@
 //! The history as events, on real Postgres and Kafka: what anyone with a consumer sees.
 
 mod elsewhere;
+#[cfg(feature = "faults")]
+mod seeded;
 
 use crate::support::database::{TestDatabase, database};
 use crate::support::eventually;

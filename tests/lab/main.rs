@@ -10,6 +10,7 @@ mod model;
 mod one_charge;
 mod readme;
 mod registries;
+mod seeded;
 mod simulation;
 mod tidy;
 mod world;

@@ -12,6 +12,7 @@ use punctual::audit::{Asked, Op, Operation};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use serde_json::json;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -70,6 +71,8 @@ pub struct Raced {
 /// Runs them.
 pub async fn race(plan: &Plan) -> Raced {
     let mut site = Installation::new(&SETTINGS).await;
+    // A line a request is a good part of what a request costs.
+    site.environment.insert("PUNCTUAL_LOG".to_owned(), "warn".to_owned());
     for (role, name) in
         [("keeper", "keeper-1"), ("api", "api-1"), ("relay", "relay-1"), ("worker", "worker-1")]
     {
@@ -113,14 +116,32 @@ async fn all(site: &Installation, plan: &Plan, cancel_url: &str) -> Vec<Race> {
     let mut dice = StdRng::seed_from_u64(plan.seed);
     let offs: Vec<i64> = (0..plan.races).map(|_| dice.random_range(-5_000..=5_000)).collect();
     let turns = Semaphore::new(MADE_AT_ONCE);
-    let turns = &turns;
+    let late = Late::default();
+    let (turns, late) = (&turns, &late);
     let races = offs.into_iter().enumerate().map(|(number, off_us)| async move {
         let create = create(site, number, turns, until).await?;
-        Some(cancel(site, create, TimeDelta::microseconds(off_us), cancel_url).await)
+        Some(cancel(site, create, TimeDelta::microseconds(off_us), cancel_url, late).await)
     });
     let races: Vec<Option<Race>> =
         futures_util::stream::iter(races).buffer_unordered(plan.side_by_side).collect().await;
     races.into_iter().flatten().collect()
+}
+
+/// How much later than asked for this process usually wakes: a busy machine would make every cancel late, and
+/// no race of it.
+#[derive(Debug, Default)]
+struct Late(AtomicI64);
+
+impl Late {
+    /// At most 30 ms are made up for.
+    fn usual(&self) -> TimeDelta {
+        TimeDelta::microseconds(self.0.load(Ordering::Relaxed).clamp(0, 30_000))
+    }
+
+    fn seen(&self, by: TimeDelta) {
+        let (usual_us, by_us) = (self.0.load(Ordering::Relaxed), by.num_microseconds().unwrap_or(0));
+        self.0.store(usual_us + (by_us - usual_us) / 16, Ordering::Relaxed);
+    }
 }
 
 /// Makes one payment due soon; `None` once the time for that is over.
@@ -165,12 +186,20 @@ async fn create(
 }
 
 /// Cancels it at its instant, through whatever cuts answers off.
-async fn cancel(site: &Installation, create: Operation, off: TimeDelta, cancel_url: &str) -> Race {
+async fn cancel(
+    site: &Installation,
+    create: Operation,
+    off: TimeDelta,
+    cancel_url: &str,
+    late: &Late,
+) -> Race {
     let id = create.payment_id.expect("a payment that was made").to_string();
     let due_at = create.asked.as_ref().expect("asked").due_at;
     // Not a wait for a condition: the instant is the test.
-    tokio::time::sleep((due_at + off - Utc::now()).to_std().unwrap_or_default()).await;
+    let wake_at = due_at + off - late.usual();
+    tokio::time::sleep((wake_at - Utc::now()).to_std().unwrap_or_default()).await;
     let at = Utc::now();
+    late.seen(at - wake_at);
     let url = format!("{cancel_url}/v1/scheduled-payments/{id}");
     let answer = site.http.delete(url).bearer_auth(&site.api_key).send().await;
     let status = match answer {

@@ -18,6 +18,7 @@ use crate::domain::lease::Mono;
 use crate::domain::payment::Payment;
 use crate::domain::reason::Reason;
 use crate::domain::state::{Cause, Status, advance};
+use crate::platform::faults::{Sabotage, sabotaged};
 use chrono::{DateTime, Utc};
 use secrecy::{ExposeSecret, SecretString};
 use std::time::Duration;
@@ -95,7 +96,7 @@ impl Row {
 
     /// The claim itself (rule R1), once its guard said yes.
     pub(super) fn claim(&mut self, terms: &ClaimTerms, claim_id: ClaimId, now: DateTime<Utc>) {
-        assert!(now >= self.payment.due_at, "claimed before due");
+        assert!(now >= self.payment.due_at || sabotaged(Sabotage::DueByWorkerClock), "claimed before due");
         assert!(!self.attempts.iter().any(|a| a.claim_id == claim_id), "a claim id was used twice");
         let key_age =
             self.payment.epoch_first_sent_at.map(|first| (now - first).to_std().unwrap_or_default());
@@ -155,6 +156,14 @@ impl Row {
             && self.holding().is_some_and(|holding| holding.claim_id == claim_id)
     }
 
+    /// Rule R2: is the claim of this answer the one that holds the row?
+    pub(super) fn is_current(&self, answered: &Answered) -> bool {
+        let claimed = answered.claimed();
+        let (fence, claim_id) = (claimed.payment().fence, claimed.claim_id());
+        let current = guard::settle(&self.payment, self.holding(), fence, claim_id) == SettleGuard::Current;
+        current || (sabotaged(Sabotage::NoFence) && self.payment.status == Status::Processing)
+    }
+
     /// The settle (rule R2): under the fence and the claim id, or as evidence beside it.
     pub(super) fn settle(
         &mut self,
@@ -162,12 +171,12 @@ impl Row {
         decision: &Decision,
         now: DateTime<Utc>,
     ) -> (SettledAs, Outcome) {
-        let claimed = answered.claimed();
-        let (fence, claim_id) = (claimed.payment().fence, claimed.claim_id());
+        let claim_id = answered.claimed().claim_id();
         let place = self.attempts.iter().position(|attempt| attempt.claim_id == claim_id).unwrap();
-        match guard::settle(&self.payment, self.holding(), fence, claim_id) {
-            SettleGuard::Current => self.write(place, answered.answer(), decision, now),
-            SettleGuard::Fenced => self.evidence(place, answered.answer(), now),
+        if self.is_current(answered) {
+            self.write(place, answered.answer(), decision, now)
+        } else {
+            self.evidence(place, answered.answer(), now)
         }
     }
 
@@ -183,10 +192,13 @@ impl Row {
         attempt.settled_at = Some(now);
         attempt.entered = Some(decision.to);
         let (was, worker) = (attempt.was, attempt.worker.clone());
-        let opened_key = self.held.as_ref().unwrap().key_age.is_none();
+        let opened_key = self.held.as_ref().unwrap().key_age.is_none() || sabotaged(Sabotage::AgeTakenBack);
         let (verdict, request_hash) = (&answer.verdict, answer.request_hash);
         let settling = Settling { decision, was, verdict, opened_key, request_hash };
         effect::apply_settle(&mut self.payment, &settling, now).unwrap();
+        if let (Some(next), true) = (decision.next_attempt_at, sabotaged(Sabotage::WishForgotten)) {
+            self.payment.next_attempt_at = next;
+        }
         self.held = None;
         let detail = words::detail(answer, decision.reason);
         self.record(Some(Status::Processing), Event::Moved(decision.cause), &worker.0, &detail, now);
@@ -226,6 +238,9 @@ impl Row {
         effect::apply_reap(&mut self.payment, now).unwrap();
         self.held = None;
         self.record(Some(Status::Processing), Event::Moved(Cause::LeaseExpired), "keeper", "{}", now);
+        if sabotaged(Sabotage::LeaseToPending) {
+            self.force(Status::Pending, now);
+        }
     }
 
     pub(super) fn cancel(&mut self, now: DateTime<Utc>) {
@@ -306,8 +321,9 @@ impl Row {
         (ends != stands).then(|| format!("history ends in {ends:?}, the row says {stands:?}"))
     }
 
-    /// Breaks the rules on purpose: the row is called clean although its sends are open.
+    /// Of seeded bugs alone: the row is called clean although its sends are open.
     pub(super) fn force(&mut self, status: Status, now: DateTime<Utc>) {
+        self.held = None;
         let payment = &mut self.payment;
         (payment.status, payment.unanswered, payment.asks, payment.sends) = (status, 0, 0, 0);
         payment.last_moved_at = now;

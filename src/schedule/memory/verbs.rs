@@ -13,8 +13,10 @@ use crate::domain::guard::{self, ClaimGuard, PAUSE, SettleGuard};
 use crate::domain::ids::{ClaimId, PaymentId};
 use crate::domain::notice::Notice;
 use crate::domain::payment::Payment;
+use crate::domain::state::Status;
+use crate::platform::faults::{Sabotage, sabotaged};
 use crate::schedule::Backlog;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use std::time::Duration;
 
 impl State {
@@ -48,7 +50,14 @@ impl State {
             self.change(id, |row| row.park_poisoned(now));
         }
         let payment = self.rows.get(&id).map(|row| &row.payment);
-        let may = guard::claim(payment, notice, &terms.gateway, now, self.lineage) == ClaimGuard::Win;
+        let mut notice = notice.clone();
+        if let (Some(row), true) = (payment, sabotaged(Sabotage::SpentNotice)) {
+            notice.attempt = row.attempt;
+        }
+        let ahead =
+            if sabotaged(Sabotage::DueByWorkerClock) { TimeDelta::days(1) } else { TimeDelta::zero() };
+        let may =
+            guard::claim(payment, &notice, &terms.gateway, now + ahead, self.lineage) == ClaimGuard::Win;
         may.then(|| {
             self.change(id, |row| row.claim(terms, claim_id, now));
             self.claimed(id, terms.asked_at)
@@ -79,10 +88,7 @@ impl State {
     }
 
     fn is_current(&self, answered: &Answered) -> bool {
-        let claimed = answered.claimed();
-        let row = &self.rows[&claimed.payment().id];
-        let (fence, claim_id) = (claimed.payment().fence, claimed.claim_id());
-        guard::settle(&row.payment, row.holding(), fence, claim_id) == SettleGuard::Current
+        self.rows[&answered.claimed().payment().id].is_current(answered)
     }
 
     fn settle_one(&mut self, answered: &Answered, decision: &Decision, now: DateTime<Utc>) -> Settled {
@@ -131,11 +137,16 @@ impl State {
                 self.change(claim.payment, |row| row.renew(now + length));
                 Renewed::Held
             }
+            SettleGuard::Fenced if sabotaged(Sabotage::RenewalWithoutFence) && row.holding().is_some() => {
+                self.change(claim.payment, |row| row.renew(now + length));
+                Renewed::Held
+            }
             SettleGuard::Fenced => Renewed::Lost,
         }
     }
 
-    fn reap(&mut self, margin: Duration, limit: usize, now: DateTime<Utc>) -> Reaped {
+    /// Claims whose lease is over, oldest first.
+    fn expired(&self, margin: Duration, limit: usize, now: DateTime<Utc>) -> Vec<PaymentId> {
         let is_expired = |id: &PaymentId| {
             let row = &self.rows[id];
             guard::reap(&row.payment, row.holding(), margin, now)
@@ -143,6 +154,11 @@ impl State {
         let mut expired: Vec<_> = self.index.held().filter(is_expired).collect();
         expired.sort_by_key(|id| self.rows[id].holding().map(|held| held.lease_until));
         expired.truncate(limit);
+        expired
+    }
+
+    fn reap(&mut self, margin: Duration, limit: usize, now: DateTime<Utc>) -> Reaped {
+        let expired = self.expired(margin, limit, now);
         for id in &expired {
             self.change(*id, |row| row.expire(now));
             self.notify(*id, now);
@@ -158,6 +174,17 @@ impl State {
 }
 
 impl State {
+    /// Of a seeded bug alone: whatever these are by now, they become UNKNOWN.
+    fn reap_as_read(&mut self, read: &[PaymentId], now: DateTime<Utc>) {
+        for id in read {
+            self.change(*id, |row| match row.payment.status {
+                Status::Processing => row.expire(now),
+                _ => row.force(Status::Unknown, now),
+            });
+            self.notify(*id, now);
+        }
+    }
+
     /// What `schedule::stage` does: reads, and drops what is old and can claim nothing any more.
     fn stage(&mut self, shard: &ShardLease, lead: Duration, limit: usize, now: DateTime<Utc>) -> Staged {
         let Staged { notices, database_now, next_due } = self.outbox.stage(shard, lead, limit, now);
@@ -285,6 +312,11 @@ impl Schedule for Memory {
 
     async fn reap(&self, margin: Duration, limit: u32) -> Result<Reaped, ScheduleError> {
         let limit = usize::try_from(limit).unwrap();
+        if sabotaged(Sabotage::ReaperWithoutCas) {
+            let read = self.transact(Verb::Reap, |state, now| state.expired(margin, limit, now)).await?;
+            self.clock.sleep(Duration::from_secs(2)).await;
+            self.transact(Verb::Reap, |state, now| state.reap_as_read(&read, now)).await?;
+        }
         self.transact(Verb::Reap, |state, now| state.reap(margin, limit, now)).await
     }
 }

@@ -85,6 +85,7 @@ pub struct ScriptedGateway {
     lookups_down: Mutex<u32>,
     lookups_take: Mutex<Duration>,
     voids_lost: Mutex<u32>,
+    voids_take: Mutex<Duration>,
     unrenderable: AtomicBool,
     books: Mutex<Books>,
 }
@@ -108,6 +109,7 @@ impl ScriptedGateway {
             lookups_down,
             lookups_take: Mutex::default(),
             voids_lost: Mutex::new(0),
+            voids_take: Mutex::new(Duration::ZERO),
             unrenderable: AtomicBool::new(false),
             books: Mutex::default(),
         }
@@ -137,6 +139,11 @@ impl ScriptedGateway {
     /// The next `count` voids are performed, and their answers are lost.
     pub fn voids_lose_their_answer(&self, count: u32) {
         *self.voids_lost.lock().unwrap() = count;
+    }
+
+    /// From now on voids are answered this long after they arrived.
+    pub fn voids_take(&self, length: Duration) {
+        *self.voids_take.lock().unwrap() = length;
     }
 
     /// The keys of all voids that arrived, oldest first.
@@ -345,20 +352,25 @@ impl Gateway for ScriptedGateway {
             self.arrive_late();
             let payment = claimed.payment();
             let key = gateway_key(payment.id, payment.epoch);
-            let mut books = self.books.lock().unwrap();
-            books.voids.push(key.clone());
-            let declined = books.declined.get(&key).filter(|_| self.profile.replays_declines);
-            let verdict = match (books.charged.get(&key), declined) {
-                (Some(reference), _) => {
-                    Verdict::Charged { reference: reference.clone(), amount: payment.amount }
-                }
-                (None, Some(decline)) => Verdict::Declined(decline.clone()),
-                (None, None) => {
-                    books.voided.insert(key);
-                    Verdict::Voided
+            let verdict = {
+                let mut books = self.books.lock().unwrap();
+                books.voids.push(key.clone());
+                let declined = books.declined.get(&key).filter(|_| self.profile.replays_declines);
+                match (books.charged.get(&key), declined) {
+                    (Some(reference), _) => {
+                        Verdict::Charged { reference: reference.clone(), amount: payment.amount }
+                    }
+                    (None, Some(decline)) => Verdict::Declined(decline.clone()),
+                    (None, None) => {
+                        books.voided.insert(key);
+                        Verdict::Voided
+                    }
                 }
             };
-            drop(books);
+            let length = *self.voids_take.lock().unwrap();
+            if !length.is_zero() {
+                self.host.sleep(length).await;
+            }
             let mut lost = self.voids_lost.lock().unwrap();
             if *lost > 0 {
                 *lost -= 1;

@@ -74,7 +74,7 @@ fn at_once(now: DateTime<Utc>) -> Decision {
 #[tokio::test]
 async fn a_lease_that_ended_exactly_a_margin_ago_is_reaped() {
     let (mut stores, mut met) = (Stores::new().await, Met::new());
-    let mut sequence = Sequence::new(&mut stores, &mut met, 1, None).await;
+    let mut sequence = Sequence::new(&mut stores, &mut met, 1).await;
     let row = due(&mut sequence, 1, TimeDelta::seconds(1)).await;
     claim(&mut sequence, &row).await;
     let over = sequence.now() + LEASE + MARGIN;
@@ -87,7 +87,7 @@ async fn a_lease_that_ended_exactly_a_margin_ago_is_reaped() {
 #[tokio::test]
 async fn a_reaper_that_may_take_one_takes_the_oldest_lease() {
     let (mut stores, mut met) = (Stores::new().await, Met::new());
-    let mut sequence = Sequence::new(&mut stores, &mut met, 1, None).await;
+    let mut sequence = Sequence::new(&mut stores, &mut met, 1).await;
     // The order of ids is the order of due times, and the opposite of the order of leases.
     let first = due(&mut sequence, 1, TimeDelta::seconds(1)).await;
     let second = due(&mut sequence, 2, TimeDelta::seconds(9)).await;
@@ -104,7 +104,7 @@ async fn a_reaper_that_may_take_one_takes_the_oldest_lease() {
 #[tokio::test]
 async fn a_late_charge_of_an_overdue_payment_writes_no_second_notice() {
     let (mut stores, mut met) = (Stores::new().await, Met::new());
-    let mut sequence = Sequence::new(&mut stores, &mut met, 1, None).await;
+    let mut sequence = Sequence::new(&mut stores, &mut met, 1).await;
     let row = due(&mut sequence, 1, TimeDelta::seconds(1)).await;
     let over = lose(&mut sequence, &row).await;
     let notices = sequence.memory.open_notices().len();
@@ -117,7 +117,7 @@ async fn a_late_charge_of_an_overdue_payment_writes_no_second_notice() {
 #[tokio::test]
 async fn in_one_batch_the_current_outcome_is_written_before_the_late_one() {
     let (mut stores, mut met) = (Stores::new().await, Met::new());
-    let mut sequence = Sequence::new(&mut stores, &mut met, 1, None).await;
+    let mut sequence = Sequence::new(&mut stores, &mut met, 1).await;
     let row = due(&mut sequence, 1, TimeDelta::seconds(1)).await;
     let over = lose(&mut sequence, &row).await;
     let row = sequence.memory.payment(row.id).expect("exists");
@@ -134,7 +134,7 @@ async fn in_one_batch_the_current_outcome_is_written_before_the_late_one() {
 #[tokio::test]
 async fn a_renewal_that_was_on_its_way_does_not_bring_a_released_shard_back() {
     let (mut stores, mut met) = (Stores::new().await, Met::new());
-    let sequence = Sequence::new(&mut stores, &mut met, 1, None).await;
+    let sequence = Sequence::new(&mut stores, &mut met, 1).await;
     let (worker, memory, length) = (&sequence.stores.worker, &sequence.memory, Duration::from_secs(30));
     let ours = worker.acquire_shards("relay", 1, 1, length).await.expect("acquired");
     assert_eq!(ours, memory.acquire_shards("relay", 1, 1, length).await.expect("acquired"));
@@ -150,7 +150,7 @@ async fn a_renewal_that_was_on_its_way_does_not_bring_a_released_shard_back() {
 #[tokio::test]
 async fn staging_drops_what_nothing_can_claim_and_says_when_more_comes_only_where_it_read_all() {
     let (mut stores, mut met) = (Stores::new().await, Met::new());
-    let mut sequence = Sequence::new(&mut stores, &mut met, 1, None).await;
+    let mut sequence = Sequence::new(&mut stores, &mut met, 1).await;
     let row = due(&mut sequence, 1, TimeDelta::seconds(1)).await;
     due(&mut sequence, 2, TimeDelta::minutes(-20)).await;
     due(&mut sequence, 3, TimeDelta::minutes(-90)).await;

@@ -83,7 +83,7 @@ impl Sequence<'_> {
     pub async fn claimed_in_postgres(
         &mut self,
         terms: &ClaimTerms,
-        mut notices: Vec<Notice>,
+        notices: Vec<Notice>,
         mut ids: Vec<ClaimId>,
         mut postgres: Vec<ClaimAnswer>,
     ) -> Result<(), Difference> {
@@ -94,9 +94,6 @@ impl Sequence<'_> {
                 ids.swap(first, place);
                 postgres.swap(first, place);
             }
-        }
-        if let Some(broken) = self.broken {
-            broken.before_claim(&self.memory, &mut notices);
         }
         let memory = expected("claim", self.memory.claim(terms, &notices, &ids).await)?;
         let said = |answers: &[ClaimAnswer]| answers.iter().map(answered).collect::<Vec<_>>();
@@ -271,7 +268,7 @@ impl Sequence<'_> {
         let memory = expected("settle", memory.map_err(|failed| failed.error))?;
         let memory: Vec<_> = memory.iter().map(|it| it.result()).collect();
         same("settle", &postgres.to_vec(), &memory)?;
-        for ((place, result), again) in places.iter().zip(postgres).zip(before) {
+        for (result, again) in postgres.iter().zip(before) {
             self.saw(match (result, again) {
                 (SettledAs::Written(_), true) => "written earlier",
                 (SettledAs::Written(Status::Completed), false) => "completed",
@@ -282,9 +279,6 @@ impl Sequence<'_> {
                 (SettledAs::Fenced, true) => "fenced again",
                 (SettledAs::Fenced, false) => "fenced",
             });
-            if let (Some(broken), Some(outcome)) = (self.broken, &self.tickets[*place].outcome) {
-                broken.after_settle(&self.memory, self.tickets[*place].payment().id, outcome, *result);
-            }
         }
         Ok(())
     }
@@ -353,9 +347,6 @@ impl Sequence<'_> {
         }
         for _ in 0..postgres.deadline_failed {
             self.saw("deadline passed");
-        }
-        if let Some(broken) = self.broken {
-            broken.after_reap(&self.memory);
         }
         same("reap", &postgres, &memory)
     }

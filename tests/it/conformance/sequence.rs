@@ -1,6 +1,5 @@
 //! One seeded sequence: what it knows, how its time passes, and which operation comes next.
 
-use super::broken::Broken;
 use super::chance::{MARGIN, one_of};
 use super::compare::{self, Difference};
 use super::stores::{Logical, Stores};
@@ -125,7 +124,6 @@ pub struct Sequence<'a> {
     pub memory: Memory,
     clock: Arc<Logical>,
     pub chance: StdRng,
-    pub broken: Option<Broken>,
     start: DateTime<Utc>,
     /// Instants at which something of a relay ends.
     pub ends: Vec<DateTime<Utc>>,
@@ -141,7 +139,7 @@ pub struct Sequence<'a> {
 }
 
 impl<'a> Sequence<'a> {
-    pub async fn new(stores: &'a mut Stores, met: &'a mut Met, seed: u64, broken: Option<Broken>) -> Self {
+    pub async fn new(stores: &'a mut Stores, met: &'a mut Met, seed: u64) -> Self {
         let mut chance = StdRng::seed_from_u64(seed);
         // Today, because the partitions around it are made; midnights come by themselves.
         let today = Utc::now().date_naive().and_time(chrono::NaiveTime::MIN).and_utc();
@@ -163,7 +161,6 @@ impl<'a> Sequence<'a> {
             met,
             clock,
             chance,
-            broken,
             start,
             ends: Vec::new(),
             quarantined: false,

@@ -7,7 +7,7 @@ use super::breaks;
 use super::terms::{Break, Terms};
 use punctual::domain::facts::Declines::{Forgotten, Replayed};
 use punctual::domain::facts::LookupSupport::{ByKey, None as NoLookup};
-use punctual::domain::invariants::Invariant::{self, H3, H4, L1, M1, M2, M3, M4, M5, M6, M7, M8};
+use punctual::domain::invariants::Invariant::{self, H3, H4, L1, M1, M2, M3, M4, M5, M6, M7, M8, M11};
 
 const FORGETS: Terms = Terms::new("", Forgotten, NoLookup);
 const ASKED: Terms = Terms::new("", Forgotten, ByKey);
@@ -95,6 +95,17 @@ fn a_request_that_is_repeated_or_rendered_anew_is_seen() {
     without("hidden-retry", Break::HiddenRetry, FORGETS, M6);
     without("hidden-retry", Break::HiddenRetry, FORGETS, M8);
     without("body-anew", Break::BodyAnew, Terms { deploys: true, ..REPLAYS }, M4);
+}
+
+#[test]
+fn a_void_is_proof_only_as_a_tombstone_under_the_living_key_of_this_epoch() {
+    let voids = |terms| Terms { voids: true, ..with_cancels(terms) };
+    without("void-past-key", Break::VoidPastKey, voids(FORGETS), M8);
+    without("charge-after-wish", Break::ChargeAfterWish, voids(FORGETS), M11);
+    without("wish-lost", Break::WishLost, voids(FORGETS), M11);
+    without("no-tombstone", Break::NoTombstone, voids(FORGETS), M8);
+    without("void-of-another-epoch", Break::VoidOfAnotherEpoch, voids(FORGETS), M8);
+    without("cancelled-at-wish", Break::CancelledAtWish, voids(FORGETS), M7);
 }
 
 #[test]

@@ -7,7 +7,7 @@
 //! **Faults end.** After [`Action::Heal`] nothing is lost, refused for a moment or paused, and time
 //! passes only when there is nothing else to do. L1 says that a payment then comes to its end.
 
-use super::gateway::{Choice, Held, Kept, Refusal, Request, Word, answered_by_key};
+use super::gateway::{Choice, Held, Kept, Refusal, Request, Wants, Word, answered_by_key, voided};
 use super::invariants::{CHECKED, holds};
 use super::protocol::{Protocol, Shown};
 use super::state::{By, Doing, State};
@@ -89,8 +89,8 @@ impl Protocol {
                         actions.push(Action::Plan(at, Shown::Failure));
                     }
                 }
-                Doing::AtGate => actions.push(Action::Send(at)),
-                Doing::Sent(answer) => {
+                Doing::AtGate(_) => actions.push(Action::Send(at)),
+                Doing::Sent(_, answer) => {
                     let travels = state.travelling.iter().any(|request| request.claim == worker.claim);
                     if answer.is_some() {
                         actions.push(Action::Hear(at));
@@ -116,7 +116,8 @@ impl Protocol {
     fn gateway_actions(&self, state: &State, actions: &mut Vec<Action>) {
         for (at, request) in state.travelling.iter().enumerate() {
             let kept = state.keys[usize::from(request.key)];
-            if answered_by_key(&self.terms, kept, request.body, state.now).is_some() {
+            let by_key = answered_by_key(&self.terms, kept, request.body, state.now).is_some();
+            if by_key || request.wants == Wants::Void {
                 actions.push(Action::Arrive(at, None));
                 continue;
             }
@@ -154,7 +155,7 @@ impl Protocol {
         if status == Status::Pending && self.terms.deadline.is_some() {
             actions.push(Action::Deadline);
         }
-        if self.terms.cancels && faulty && matches!(status, Status::Pending | Status::Unknown) {
+        if self.terms.cancels && faulty && !state.is_at_end() {
             actions.push(Action::Cancel);
         }
         if state.quarantined {
@@ -245,6 +246,15 @@ impl Protocol {
             state.travelling.remove(at);
         }
         let key = usize::from(request.key);
+        if request.wants == Wants::Void {
+            let word = voided(&self.terms, state.keys[key], state.now).unwrap_or_else(|| {
+                if !self.breaks(Break::NoTombstone) {
+                    state.keys[key] = Some(Kept { since: state.now, held: Held::Voided, body: request.body });
+                }
+                Word::Voided
+            });
+            return state.answer(request.claim, word);
+        }
         let by_key = answered_by_key(&self.terms, state.keys[key], request.body, state.now);
         let other_bytes = state.keys[key].is_some_and(|kept| kept.body != request.body);
         state.ghost.demand(Invariant::M4, !other_bytes);
@@ -258,10 +268,7 @@ impl Protocol {
                 state.keys[key].map_or(Word::Silence, |kept| kept.word())
             }
         };
-        let waiting = state.workers.iter_mut().find(|worker| worker.claim == request.claim);
-        if let Some(Doing::Sent(answer @ None)) = waiting.map(|worker| &mut worker.doing) {
-            *answer = Some(word);
-        }
+        state.answer(request.claim, word);
     }
 
     /// The ghost's word on a new epoch: was the old key's refusal final for every request under it?
@@ -274,8 +281,9 @@ impl Protocol {
             let last = request.sent_at + TRAVEL;
             self.terms.declines == Declines::Replayed && kept.is_some_and(|kept| last < kept.since + KEY_TTL)
         };
-        let declined = kept.is_none_or(|kept| matches!(kept.held, Held::Declined(_)));
-        let under_way = state.travelling.iter().filter(|request| request.key == epoch);
+        let declined = kept.is_none_or(|kept| matches!(kept.held, Held::Declined(_) | Held::Voided));
+        let charges = |request: &&Request| request.key == epoch && request.wants == Wants::Charge;
+        let under_way = state.travelling.iter().filter(charges);
         declined && under_way.into_iter().all(refuses_all)
     }
 }
@@ -295,13 +303,20 @@ impl State {
         self.ghost.lost &= !(1 << worker.claim);
     }
 
+    /// An answer comes back to whoever waits for it.
+    fn answer(&mut self, claim: u8, word: Word) {
+        let waiting = self.workers.iter_mut().find(|worker| worker.claim == claim);
+        if let Some(Doing::Sent(_, answer @ None)) = waiting.map(|worker| &mut worker.doing) {
+            *answer = Some(word);
+        }
+    }
+
+    /// A void moves no money: what it learns is learned by asking.
     fn hear(&mut self, at: usize, hears: bool) {
-        let answer = match self.workers[at].doing {
-            Doing::Sent(answer) if hears => answer,
-            _ => None,
-        };
-        let word = answer.unwrap_or(Word::Silence);
-        self.workers[at].doing = Doing::Knows { word, by: By::Sending, at: self.now };
+        let Doing::Sent(wants, answer) = self.workers[at].doing else { return };
+        let word = answer.filter(|_| hears).unwrap_or(Word::Silence);
+        let by = if wants == Wants::Charge { By::Sending } else { By::Voiding };
+        self.workers[at].doing = Doing::Knows { word, by, at: self.now };
     }
 
     fn decide_under(&mut self, key: usize, choice: Choice) {

@@ -27,6 +27,8 @@ pub enum Word {
     Pending,
     /// The key is in use with another body.
     Mismatch,
+    /// A tombstone: nothing is charged under the key, ever.
+    Voided,
     /// No answer.
     Silence,
     /// Nothing was sent, by our own word; the number says why, by [`not_sent`].
@@ -69,6 +71,7 @@ impl Word {
             Self::Limited => Verdict::NotSent { why: NotSent::RateLimited, retry_after: None },
             Self::Pending => Verdict::PendingAtGateway { reference: None },
             Self::Mismatch => Verdict::Unknown(Doubt::KeyMismatch),
+            Self::Voided => Verdict::Voided,
             Self::Silence => Verdict::Unknown(Doubt::TimedOut),
             Self::NotSent(at) => Verdict::NotSent { why: OUR_REASONS[usize::from(at)], retry_after: None },
         }
@@ -84,17 +87,26 @@ impl Word {
             Verdict::Declined(_) => Self::Soft,
             Verdict::NotSent { why, .. } => not_sent(*why),
             Verdict::PendingAtGateway { .. } => Self::Pending,
-            Verdict::Unknown(_)
-            | Verdict::InProgress { .. }
-            | Verdict::ContractViolation { .. }
-            | Verdict::Voided => panic!("this gateway does not say {verdict:?}"),
+            Verdict::Voided => Self::Voided,
+            Verdict::Unknown(_) | Verdict::InProgress { .. } | Verdict::ContractViolation { .. } => {
+                panic!("this gateway does not say {verdict:?}")
+            }
         }
     }
+}
+
+/// What a request asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Wants {
+    Charge,
+    /// That nothing is ever charged under the key.
+    Void,
 }
 
 /// A request under way. It is on its way whatever becomes of its worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Request {
+    pub wants: Wants,
     /// Which of the payment's keys.
     pub key: u8,
     /// The claim under which it was sent.
@@ -113,6 +125,8 @@ pub enum Held {
     Charged(u8),
     Declined(Refusal),
     Pending,
+    /// A tombstone.
+    Voided,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -130,9 +144,9 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Does the gateway still know the key? What is pending is not forgotten.
+    /// Does the gateway still know the key? What is pending is not forgotten, and a tombstone never is.
     pub fn is_known(&self, now: Tick) -> bool {
-        self.held == Held::Pending || now < self.since + KEY_TTL
+        matches!(self.held, Held::Pending | Held::Voided) || now < self.since + KEY_TTL
     }
 
     /// Is a pending charge as old as it may get?
@@ -147,6 +161,7 @@ impl Kept {
             Held::Declined(Refusal::Soft) => Word::Soft,
             Held::Declined(Refusal::Hard) => Word::Hard,
             Held::Pending => Word::Pending,
+            Held::Voided => Word::Voided,
         }
     }
 }
@@ -167,8 +182,18 @@ pub enum Choice {
 pub fn answered_by_key(terms: &Terms, kept: Option<Kept>, body: u8, now: Tick) -> Option<Word> {
     let kept = kept.filter(|kept| kept.is_known(now))?;
     let decides = match (kept.held, terms.declines) {
-        (Held::Charged(_) | Held::Pending, _) | (Held::Declined(_), Declines::Replayed) => true,
+        (Held::Charged(_) | Held::Pending | Held::Voided, _) | (Held::Declined(_), Declines::Replayed) => {
+            true
+        }
         (Held::Declined(_), Declines::Forgotten) => false,
     };
-    decides.then(|| if terms.compares_body && kept.body != body { Word::Mismatch } else { kept.word() })
+    let compares = terms.compares_body && kept.held != Held::Voided;
+    decides.then(|| if compares && kept.body != body { Word::Mismatch } else { kept.word() })
+}
+
+/// What a void is answered: what became of the key, if that is final; otherwise a tombstone now stands
+/// under it. A decline that another request may still turn into a charge is not final.
+pub fn voided(terms: &Terms, kept: Option<Kept>, now: Tick) -> Option<Word> {
+    let known = kept.filter(|kept| kept.is_known(now))?;
+    answered_by_key(terms, Some(known), known.body, now)
 }

@@ -113,3 +113,20 @@ fn every_payment_comes_to_its_end_once_faults_end() {
     holds(heals("replays+cancel+deadline+heal", Replayed, NoLookup));
     holds(heals("replays+lookup+cancel+deadline+heal", Replayed, ByKey));
 }
+
+#[test]
+fn one_charge_and_no_cancelled_one_at_a_gateway_whose_void_is_a_tombstone() {
+    let voids = |name, declines, lookup| Terms {
+        voids: true,
+        cancels: true,
+        claims: 2,
+        workers: 2,
+        ..Terms::new(name, declines, lookup)
+    };
+    holds(Terms { claims: 3, ..voids("forgets+void", Forgotten, NoLookup) });
+    holds(voids("replays+lookup+void", Replayed, ByKey));
+    holds(Terms { deadline: Some(3), ..voids("forgets+lookup+void+deadline", Forgotten, ByKey) });
+    holds(Terms { duplicates: true, limits: false, ..voids("replays+void+duplicates", Replayed, NoLookup) });
+    holds(Terms { lease: 3, claims: 3, ..voids("forgets+void+long-lease", Forgotten, NoLookup) });
+    holds(Terms { heals: true, horizon: 3, ..voids("forgets+lookup+void+heal", Forgotten, ByKey) });
+}

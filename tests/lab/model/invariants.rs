@@ -4,16 +4,17 @@
 //! What only a step can show (a send before the due instant, a fence that did not grow) is asked by
 //! the step and remembered in the state's ghost; everything else is read here.
 
+use super::gateway::{Held, Wants};
 use super::state::State;
 use super::terms::Terms;
 use punctual::domain::invariants::Invariant::{
-    self, H1, H3, H4, H5, H6, H8, H9, M1, M2, M3, M4, M5, M6, M7, M8,
+    self, H1, H3, H4, H5, H6, H8, H9, M1, M2, M3, M4, M5, M6, M7, M8, M11,
 };
 use punctual::domain::state::Status;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 /// What is demanded of every state.
-pub const CHECKED: [Invariant; 15] = [M1, M2, M3, M4, M5, M6, M7, M8, H1, H3, H4, H5, H6, H8, H9];
+pub const CHECKED: [Invariant; 16] = [M1, M2, M3, M4, M5, M6, M7, M8, M11, H1, H3, H4, H5, H6, H8, H9];
 
 /// Does `state` keep the promise?
 pub fn holds(invariant: Invariant, state: &State) -> bool {
@@ -47,7 +48,7 @@ const fn situation(name: &'static str, allowed: fn(&Terms) -> bool, seen: fn(&St
     Situation { name, allowed, seen }
 }
 
-const SITUATIONS: [Situation; 13] = [
+const SITUATIONS: [Situation; 16] = [
     situation("completed", |_| true, |state| state.row.status == Status::Completed),
     situation("failed", |_| true, |state| state.row.status == Status::Failed),
     situation("parked", |_| true, |state| state.row.status == Status::Parked),
@@ -71,7 +72,25 @@ const SITUATIONS: [Situation; 13] = [
         },
     ),
     situation("cancelled", |terms| terms.cancels, |state| state.ghost.cancelled),
-    situation("a wish", |terms| terms.cancels, |state| state.row.wish),
+    situation("a wish", |terms| terms.cancels && terms.voids, |state| state.row.wish),
+    situation("voided", |terms| terms.voids, |state| state.row.status == Status::Cancelled && state.row.wish),
+    situation(
+        "a charge on its way to a tombstone",
+        |terms| terms.voids,
+        |state| {
+            state.travelling.iter().any(|request| {
+                let kept = state.keys[usize::from(request.key)];
+                request.wants == Wants::Charge && kept.is_some_and(|kept| kept.held == Held::Voided)
+            })
+        },
+    ),
+    situation(
+        "charged before its void",
+        |terms| terms.voids,
+        |state| {
+            state.ghost.charges > 0 && state.travelling.iter().any(|request| request.wants == Wants::Void)
+        },
+    ),
     situation("pending at the gateway", |terms| terms.pends, |state| state.row.pending_at_gateway),
     situation("quarantine", |terms| terms.failover, |state| state.quarantined),
     situation("an end after faults", |terms| terms.heals, |state| state.healed && state.is_at_end()),

@@ -10,7 +10,7 @@
 //! of the product is a change of the model.
 //!
 //! **Left out**, and held elsewhere or by nobody: redrive, resolve, refund and reconciliation (people
-//! act on PARKED), voids, a second payment, a host whose clock differs from the database's, another
+//! act on PARKED), a second payment, a host whose clock differs from the database's, another
 //! gateway account, the limits of R12 on sends that were not taken, and packets that travel longer
 //! than the key's margin (which no check can see).
 //!

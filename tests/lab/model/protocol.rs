@@ -11,7 +11,7 @@
 //! A worker pauses by not being chosen, for as long as the explorer likes. Each [`Break`] is asked
 //! for at the place where its rule is applied.
 
-use super::gateway::{Held as Kept, Request, Word, not_sent};
+use super::gateway::{Held as Kept, Request, Wants, Word, not_sent};
 use super::invariants::Met;
 use super::row::{Row, template};
 use super::state::{By, Doing, Held, State, Worker};
@@ -20,7 +20,6 @@ use punctual::domain::decision::{Decision, SendsAnswered};
 use punctual::domain::declines::DeclineCounts;
 use punctual::domain::effect::{self, Refusal, Settling};
 use punctual::domain::facts::Facts;
-use punctual::domain::facts::VoidSupport;
 use punctual::domain::guard::{self, CancelGuard, ClaimGuard, Holding, Lineage, SettleGuard};
 use punctual::domain::guard_cases::notice;
 use punctual::domain::ids::{ClaimId, Epoch, Fence};
@@ -31,7 +30,9 @@ use punctual::domain::reason::Reason;
 use punctual::domain::retry::{Ladders, PerMille};
 use punctual::domain::state::{Cause, MOVES, Status};
 use punctual::domain::verdict::{Lookup, NotSent};
-use punctual::outcome::{AfterLookup, Plan, View, after_lookup, decide, gate, parked, plan, with_request};
+use punctual::outcome::{
+    AfterLookup, Plan, View, after_lookup, decide, gate, parked, plan, void_gate, with_request,
+};
 use punctual::schedule::{Answer, How};
 use std::time::Duration;
 
@@ -75,7 +76,7 @@ impl Protocol {
         }
     }
 
-    fn breaks(&self, rule: Break) -> bool {
+    pub fn breaks(&self, rule: Break) -> bool {
         self.terms.broken == rule
     }
 
@@ -175,8 +176,10 @@ impl Protocol {
     pub fn plan(&self, state: &mut State, at: usize, shown: Shown) -> Option<()> {
         let worker = state.workers[at];
         let anew = self.breaks(Break::BodyAnew);
+        let unwished = Row { wish: false, ..worker.view };
+        let seen = if self.breaks(Break::ChargeAfterWish) { unwished } else { worker.view };
         let facts = self.facts(if anew { worker.view.renderer? } else { worker.renderer });
-        let row = self.payment(&worker.view);
+        let row = self.payment(&seen);
         let view = View {
             payment: &row,
             was: worker.was,
@@ -187,11 +190,15 @@ impl Protocol {
         let planned = plan(&view, facts, now);
         let planned = if anew { planned } else { with_request(planned, &row, facts, &[worker.renderer; 32]) };
         let knows = |word, by| Doing::Knows { word, by, at: state.now };
+        if self.breaks(Break::VoidPastKey) && seen.wish && seen.unanswered > 1 {
+            state.workers[at].doing = Doing::AtGate(Wants::Void);
+            return Some(());
+        }
         state.workers[at].doing = match planned {
-            Plan::Charge => Doing::AtGate,
+            Plan::Charge => Doing::AtGate(Wants::Charge),
             Plan::GiveBack(why) => knows(not_sent(why), By::Itself),
             Plan::Park(_) => Doing::Parks,
-            Plan::Void => unreachable!("this gateway does not void"),
+            Plan::Void => Doing::AtGate(Wants::Void),
             Plan::LookUpThenCharge | Plan::LookUpOnly => {
                 let found = self.look_up(state, &worker, shown);
                 if self.breaks(Break::NotFoundIsClean) && matches!(found, Lookup::NotFound { .. }) {
@@ -199,7 +206,7 @@ impl Protocol {
                     knows(not_sent(NotSent::NotStarted), By::Asking)
                 } else {
                     match after_lookup(planned, found) {
-                        AfterLookup::Charge => Doing::AtGate,
+                        AfterLookup::Charge => Doing::AtGate(Wants::Charge),
                         AfterLookup::Settle(verdict) => knows(Word::of(&verdict), By::Asking),
                     }
                 }
@@ -232,8 +239,11 @@ impl Protocol {
             key_age: worker.key_age.map(age),
             declines: DeclineCounts::default(),
         };
-        let mut gate = gate(&view, mono(worker.asked_at), &self.lease, self.facts(worker.renderer));
+        let Doing::AtGate(wants) = worker.doing else { return None };
+        let gate_of = if wants == Wants::Void { void_gate } else { gate };
+        let mut gate = gate_of(&view, mono(worker.asked_at), &self.lease, self.facts(worker.renderer));
         match self.terms.broken {
+            Break::VoidPastKey => (gate.key_usable_until, gate.key_usable_until_mono) = (None, None),
             Break::SendAfterLease => gate.send_before = Mono(Duration::MAX),
             Break::KeyAgeAtClaimOnly => (gate.key_usable_until, gate.key_usable_until_mono) = (None, None),
             Break::Early => gate.not_before = instant(0),
@@ -242,26 +252,43 @@ impl Protocol {
         state.workers[at].doing = match gate.check(instant(state.now), mono(state.now)) {
             Err(why) => Doing::Knows { word: not_sent(why), by: By::Itself, at: state.now },
             Ok(()) => {
-                self.put_on_the_wire(state, &worker);
-                if self.breaks(Break::HiddenRetry) {
-                    self.put_on_the_wire(state, &worker);
+                if wants == Wants::Charge {
+                    self.ask_the_ledger(state, &worker);
                 }
-                Doing::Sent(None)
+                self.put_on_the_wire(state, &worker, wants);
+                if self.breaks(Break::HiddenRetry) {
+                    self.ask_the_ledger(state, &worker);
+                    self.put_on_the_wire(state, &worker, wants);
+                }
+                Doing::Sent(wants, None)
             }
         };
         Some(())
     }
 
-    /// A request leaves: here the ledger's side of M2, M3, M5, M6, M8, H9 is read.
-    fn put_on_the_wire(&self, state: &mut State, worker: &Worker) {
+    fn put_on_the_wire(&self, state: &mut State, worker: &Worker, wants: Wants) {
+        let key =
+            if wants == Wants::Void && self.breaks(Break::VoidOfAnotherEpoch) { 0 } else { self.key(worker) };
+        state.travelling.push(Request {
+            wants,
+            key,
+            claim: worker.claim,
+            sent_at: state.now,
+            body: worker.renderer,
+            again: self.terms.duplicates,
+        });
+    }
+
+    /// A request that can move money leaves: here the ledger's side of M2, M3, M5, M6, M8, M11, H9 is read.
+    fn ask_the_ledger(&self, state: &mut State, worker: &Worker) {
         let key = self.key(worker);
         let (now, claim) = (state.now, 1_u16 << worker.claim);
-        let committed = worker.doing == Doing::AtGate && state.ghost.lost & claim == 0;
+        let committed = matches!(worker.doing, Doing::AtGate(_)) && state.ghost.lost & claim == 0;
         let kept = state.keys[usize::from(key)];
         let too_old = |since| now >= since + (KEY_TTL - KEY_MARGIN);
         let undecided = |held| match held {
             Kept::Charged(_) | Kept::Pending => true,
-            Kept::Declined(_) => false,
+            Kept::Declined(_) | Kept::Voided => false,
         };
         let ghost = &mut state.ghost;
         ghost.demand(Invariant::M2, committed);
@@ -270,15 +297,9 @@ impl Protocol {
         ghost.demand(Invariant::M5, !kept.is_some_and(|kept| undecided(kept.held) && too_old(kept.since)));
         ghost.demand(Invariant::M6, ghost.sent & claim == 0);
         ghost.demand(Invariant::M8, state.row.status != Status::Parked);
+        ghost.demand(Invariant::M11, ghost.wished.is_none_or(|claims| worker.claim <= claims));
         ghost.demand(Invariant::H9, !ghost.hard);
         ghost.sent |= claim;
-        state.travelling.push(Request {
-            key,
-            claim: worker.claim,
-            sent_at: now,
-            body: worker.renderer,
-            again: self.terms.duplicates,
-        });
     }
 
     /// What one answer does, decided in the tick in which it came.
@@ -290,7 +311,7 @@ impl Protocol {
                 return Some((parked(Reason::AccountChanged), answer));
             }
             Doing::Knows { word, by, at } => (word, by, at),
-            Doing::Unsure | Doing::Claimed | Doing::AtGate | Doing::Sent(_) => return None,
+            Doing::Unsure | Doing::Claimed | Doing::AtGate(_) | Doing::Sent(..) => return None,
         };
         let request_hash = (by == By::Sending).then_some([worker.renderer; 32]);
         let answer = Answer { request_hash, ..silent(word, by.how()) };
@@ -374,6 +395,9 @@ impl Protocol {
             }
             effect::apply_settle(row, &settling, now)
         })?;
+        if self.breaks(Break::WishLost) {
+            state.row.wish = worker.view.wish;
+        }
         state.holding = None;
         state.ghost.demand(Invariant::H4, holds);
         let hard = matches!(worker.doing, Doing::Knows { word: Word::Hard, .. });
@@ -389,14 +413,24 @@ impl Protocol {
     pub fn cancel(&self, state: &mut State) -> Option<()> {
         let row = self.payment(&state.row);
         let now = instant(state.now);
-        if guard::cancel(&row, VoidSupport::None, Self::lineage(state)) == CancelGuard::Win {
+        let answer = guard::cancel(&row, self.facts(1).voids, Self::lineage(state));
+        if answer == CancelGuard::Win {
             self.write(state, Some(Cause::Cancelled), |row| effect::apply_cancel(row, now))?;
             state.ghost.cancelled = true;
         } else if row.status == Status::Unknown && self.breaks(Break::CancelFromUnknown) {
             (state.row.status, state.row.unanswered) = (Status::Cancelled, 0);
             state.ghost.cancelled = true;
-        } else if row.status == Status::Unknown && !state.row.wish {
-            state.row.wish = true;
+        } else if answer == CancelGuard::Wish {
+            // A claim that asks again does not see the wish; the next one does.
+            self.write(state, None, |row| {
+                effect::apply_wish(row, now);
+                Ok(())
+            })?;
+            state.ghost.wished = Some(state.claims);
+            if self.breaks(Break::CancelledAtWish) {
+                (state.row.status, state.row.unanswered, state.holding) = (Status::Cancelled, 0, None);
+                state.ghost.cancelled = true;
+            }
         } else {
             return None;
         }

@@ -13,7 +13,8 @@
 //! | `request_hash` | the version of the bytes |
 //! | `gateway_ref` | the number of the charge |
 //! | asks, `held_back`, `held_back_since` | zero: they choose a rung of a ladder (here of one rung) and the limits of R12, which are not reached |
-//! | `last_moved_at`, `history_seq` | not read by any rule; a step checks that `history_seq` grew by one |
+//! | `last_moved_at`, the instant of a wish | read only to hurry the claim that honours the wish |
+//! | `history_seq` | not read by any rule; a step checks that it grew by one |
 //!
 //! `fence` and `attempt` grow together but are kept apart: a failover that loses a commit must be
 //! able to hand out the same one twice.

@@ -4,7 +4,7 @@
 //! Workers and requests are sorted lists, so two states that differ only by which worker is which
 //! are one state: symmetry is reduced by construction, and breadth-first search stays possible.
 
-use super::gateway::{Kept, Request, Word};
+use super::gateway::{Kept, Request, Wants, Word};
 use super::row::Row;
 use super::terms::{DUE, KEYS, Tick};
 use punctual::domain::invariants::Invariant;
@@ -23,6 +23,7 @@ pub struct Held {
 pub enum By {
     Sending,
     Asking,
+    Voiding,
     /// Neither.
     Itself,
 }
@@ -32,6 +33,7 @@ impl By {
         match self {
             Self::Sending => How::Sent,
             Self::Asking => How::LookedUp,
+            Self::Voiding => How::Voided,
             Self::Itself => How::NotStarted,
         }
     }
@@ -45,9 +47,9 @@ pub enum Doing {
     /// It has planned nothing yet.
     Claimed,
     /// About to send: planned, looked up, rendered; not yet checked.
-    AtGate,
+    AtGate(Wants),
     /// Its request is under way; perhaps an answer waits.
-    Sent(Option<Word>),
+    Sent(Wants, Option<Word>),
     /// It knows, and decided upon it in that tick; now it has to settle.
     Knows { word: Word, by: By, at: Tick },
     /// It parks without a call.
@@ -77,6 +79,8 @@ pub struct Ghost {
     pub charges: u8,
     /// A cancel was answered 200.
     pub cancelled: bool,
+    /// Claims made before a cancel was wished, if one was.
+    pub wished: Option<u8>,
     /// A hard decline was recorded.
     pub hard: bool,
     /// Claims whose commit a failover lost, one bit each.
@@ -171,10 +175,10 @@ impl State {
         for worker in &mut self.workers {
             worker.view.next_at = DUE;
             match worker.doing {
-                Doing::Unsure | Doing::Claimed | Doing::AtGate => {}
+                Doing::Unsure | Doing::Claimed | Doing::AtGate(_) => {}
                 // Only the gate looks at when the claim was asked for, and at how old the key was; that it
                 // was used before is still asked.
-                Doing::Sent(_) | Doing::Knows { .. } | Doing::Parks => {
+                Doing::Sent(..) | Doing::Knows { .. } | Doing::Parks => {
                     (worker.asked_at, worker.key_age) = (0, worker.key_age.map(|_| 0));
                 }
             }

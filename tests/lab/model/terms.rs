@@ -98,6 +98,18 @@ pub enum Break {
     UncommittedClaim,
     /// Nobody takes an expired claim away (liveness alone suffers).
     NoReaper,
+    /// A void is sent however old its key is, and its tombstone believed (against R6).
+    VoidPastKey,
+    /// A claim that finds a wish to cancel charges as if there were none.
+    ChargeAfterWish,
+    /// The gateway says "voided" and keeps no tombstone.
+    NoTombstone,
+    /// The void names the payment's first key, whatever its epoch.
+    VoidOfAnotherEpoch,
+    /// A wish makes the payment CANCELLED, before any void is proven.
+    CancelledAtWish,
+    /// A settle writes back the wish that its claim saw: none.
+    WishLost,
 }
 
 /// One exploration.
@@ -113,6 +125,8 @@ pub struct Terms {
     pub compares_body: bool,
     /// Whether it may accept a charge and know its outcome later.
     pub pends: bool,
+    /// Whether a void of a key makes every later charge under it refused.
+    pub voids: bool,
     /// Whether the client may cancel.
     pub cancels: bool,
     /// `executeBefore`.
@@ -157,6 +171,7 @@ impl Terms {
             lookup,
             compares_body: true,
             pends: false,
+            voids: false,
             cancels: false,
             deadline: None,
             exhausted: OnExhausted::Fail,
@@ -190,7 +205,7 @@ impl Terms {
             key_margin: hours(KEY_MARGIN),
             declines: believed,
             lookup: self.lookup,
-            voids: VoidSupport::None,
+            voids: if self.voids { VoidSupport::ByKey } else { VoidSupport::None },
             async_final_within: self.pends.then(|| hours(PENDING_WITHIN)),
             caps: DeclineCaps::default(),
         }

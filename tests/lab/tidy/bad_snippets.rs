@@ -161,6 +161,7 @@ fn a_stage_that_uses_a_later_one_is_found() {
         ("src/roles.rs", "use crate::worker::Worker;"),
         ("src/intake/mod.rs", "#[cfg(test)]\nmod tests {\n    use crate::worker::step;\n}"),
         ("src/domain/state.rs", "// see crate::worker\nuse super::money::Money;"),
+        ("src/outcome/plan.rs", "use crate::platform::faults::sabotaged;"),
     ] {
         assert_eq!(stages(path, &Code::of(good)), [], "{path}: {good}");
     }

@@ -76,7 +76,7 @@ pub fn stages(path: &str, code: &Code) -> Vec<Finding> {
     let words = code.words();
     let mut found = Vec::new();
     for (index, word) in words.iter().enumerate().filter(|(_, word)| !in_tests(word)) {
-        if word.text == "crate" {
+        if word.text == "crate" && !asks_for_seeded_bugs(&words, index) {
             for used in named_after(code, &words, index) {
                 if used.text != own && !allowed.contains(&used.text.as_str()) {
                     found.push(Finding::new(used.line, format!("`{own}` must not use `{}`", used.text)));
@@ -88,6 +88,13 @@ pub fn stages(path: &str, code: &Code) -> Vec<Finding> {
         }
     }
     found
+}
+
+/// The one thing that every stage may use: whether a rule is left out on purpose. In a build that is
+/// released the answer is a constant.
+fn asks_for_seeded_bugs(words: &[Word], index: usize) -> bool {
+    let next = |after: usize| words.get(index + after).map(|word| word.text.as_str());
+    (next(1), next(2)) == (Some("platform"), Some("faults"))
 }
 
 /// What stands right after `crate::`: one name, or the first names of a group.
