@@ -49,7 +49,7 @@ bugs! {
     FalseVoid = "false-void", "A gateway that keeps no tombstones is believed to void.";
     VoidPastKey = "void-past-key", "A void is sent, and believed, however old its key is (against R6).";
     ChargeAfterWish = "charge-after-wish", "A claim that finds a wish to cancel charges as if there were none.";
-    WishForgotten = "wish-forgotten", "A wish that comes while a claim is at work waits for the next rung.";
+    WishForgotten = "wish-forgotten", "A wish to cancel waits for the next rung of the ladder.";
     FalseReplay = "false-replay", "A gateway that forgets declines is believed to replay them (against R4, R8).";
     AgelessKey = "ageless-key", "A gateway's keys are believed to live for ever (against R6).";
 }

@@ -251,7 +251,11 @@ impl Row {
 
     /// The recorded wish to cancel: a row of history, and no move.
     pub(super) fn wish(&mut self, now: DateTime<Utc>) {
+        let rung = self.payment.next_attempt_at;
         effect::apply_wish(&mut self.payment, now);
+        if sabotaged(Sabotage::WishForgotten) {
+            self.payment.next_attempt_at = rung;
+        }
         let (status, by) = (self.payment.status, self.owner());
         self.record(Some(status), Event::CancelWished, &by, "{}", now);
     }
