@@ -210,6 +210,10 @@ impl Dials {
             faults,
         };
         world.profile.voids_by_key = chance.hits(500);
+        if world.profile.voids_by_key {
+            // What a tombstone is for: requests that arrive after their key was voided.
+            world.faults.request_late = world.faults.request_late.max(100);
+        }
         world
     }
 
