@@ -6,7 +6,7 @@
 //!
 //! **Promises.** Without the feature `faults` the question is a constant `false`, which the compiler
 //! removes with everything behind it: the binary that is released holds neither hooks nor names (a test
-//! searches it for them). With it, a bug is seeded for one thread by [`seeded`], because a simulated world
+//! searches it for them). With it, a bug is seeded for one thread by `seeded`, because a simulated world
 //! is one thread's alone, or for a whole process by the variable `PUNCTUAL_SEEDED_BUG=name`; never by
 //! accident, since a name that nobody knows ends the process.
 

@@ -3,6 +3,7 @@
 mod backlog;
 mod claims;
 mod create;
+#[cfg(feature = "faults")]
 mod declines;
 mod guards;
 mod history;
