@@ -14,6 +14,7 @@ use crate::domain::effect::{Evidence, fenced};
 use crate::domain::intent::Secret;
 use crate::domain::invariants::Invariant;
 use crate::domain::state::Status;
+use crate::domain::verdict::Verdict;
 use crate::platform::violation;
 use chrono::NaiveDate;
 use sqlx::{Error, PgConnection, Row};
@@ -125,9 +126,10 @@ async fn keep_evidence(
         .bind(declined_destination(secret, answered))
         .fetch_optional(transaction)
         .await?;
-    if let (Evidence::Charged, Some(kept)) = (evidence, kept) {
+    if let (Verdict::Charged { reference, .. }, Some(kept)) = (&answer.verdict, kept) {
         let status = row::status(&kept, "status")?;
-        if let Some(broken) = charged_although(status) {
+        let known: Option<String> = kept.try_get("gateway_ref")?;
+        if let Some(broken) = charged_although(status, known.is_some_and(|known| known != *reference)) {
             let what = format!("a late answer says charged, and the payment is {}", status.as_str());
             violation::seen(broken, Some(payment.id), &what);
         }
@@ -136,12 +138,13 @@ async fn keep_evidence(
 }
 
 /// The promise that a charge breaks which turns up late. Where the outcome is open or people look, the
-/// charge is what they ask for; a completed payment's charge may be this one under the same key.
-fn charged_although(status: Status) -> Option<Invariant> {
+/// charge is what they ask for; under the reference that completed the payment, it is the same charge.
+fn charged_although(status: Status, is_another_charge: bool) -> Option<Invariant> {
     match status {
         // Clean: it could have been cancelled.
         Status::Pending => Some(Invariant::M7),
         Status::Failed | Status::Cancelled => Some(Invariant::M8),
-        Status::Processing | Status::Unknown | Status::Completed | Status::Parked | Status::Refunded => None,
+        Status::Completed | Status::Refunded => is_another_charge.then_some(Invariant::M1),
+        Status::Processing | Status::Unknown | Status::Parked => None,
     }
 }

@@ -39,4 +39,4 @@ WITH kept AS (
     -- Where the row was overdue already, its notice is out or the late scan has it.
     FROM noted n WHERE $12 AND n.status = 'UNKNOWN' AND n.next_attempt_at >= n.at
 )
-SELECT n.status FROM noted n
+SELECT n.status, n.gateway_ref FROM noted n

@@ -96,6 +96,20 @@ async fn a_late_charge_of_what_was_called_clean_is_seen() {
 }
 
 #[tokio::test]
+async fn a_late_charge_under_another_reference_than_the_known_one_is_a_second_charge() {
+    let recorder = counted();
+    let _guard = set_default_local_recorder(&recorder);
+    let world = World::new().await;
+    let due = world.due("k1").await;
+    let zombie = world.claim_one(&due).await;
+    world.reap(due.payment).await;
+    let again = world.claim_one(&notice(&world.row(due.payment).await)).await;
+    settle(&world, completed(again, "ch_1")).await;
+    settle(&world, completed(zombie, "ch_2")).await;
+    assert_eq!(seen(&recorder), once("M1"));
+}
+
+#[tokio::test]
 async fn a_request_under_a_claim_that_the_database_lost_is_seen() {
     let recorder = counted();
     let _guard = set_default_local_recorder(&recorder);
