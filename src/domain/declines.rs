@@ -74,19 +74,25 @@ impl DeclineCaps {
     }
 }
 
-/// The name of a destination: 16 bytes of HMAC-SHA256(secret, label ‖ account ‖ payee), the account with
+/// The key that names destinations. Its pads go to the database with every claim, where a log of slow
+/// statements may show them: they must tell nothing of the secret that ids and notices rest on.
+fn own_key(secret: &Secret) -> Secret {
+    keyed(secret, &[LABEL.as_bytes()])
+}
+
+/// The name of a destination: 16 bytes of HMAC-SHA256(own key, label ‖ account ‖ payee), the account with
 /// its length in front.
 #[must_use]
 pub fn destination(secret: &Secret, account: &str, payee: &SecretString) -> [u8; 16] {
     let account = format!("{}:{account}", account.len());
     let parts = [LABEL.as_bytes(), account.as_bytes(), payee.expose_secret().as_bytes()];
     let mut first = [0; 16];
-    first.copy_from_slice(&keyed(secret, &parts)[..16]);
+    first.copy_from_slice(&keyed(&own_key(secret), &parts)[..16]);
     first
 }
 
 /// The two keys that a destination is named with, for the statements that look for the counts of a payee
-/// which only they have read. As secret as the installation's secret.
+/// which only they have read. Whoever has them can name destinations, and nothing else.
 pub struct DestinationKeys {
     /// Stands before account and payee in the inner hash.
     pub inner: Vec<u8>,
@@ -98,7 +104,7 @@ impl DestinationKeys {
     /// Of an installation.
     #[must_use]
     pub fn of(secret: &Secret) -> Self {
-        let (inner, outer) = pads(secret);
+        let (inner, outer) = pads(&own_key(secret));
         Self { inner: [&inner[..], LABEL.as_bytes()].concat(), outer: outer.to_vec() }
     }
 }
@@ -155,6 +161,7 @@ mod tests {
             assert_ne!(name, other);
         }
         let DestinationKeys { inner, outer } = DestinationKeys::of(&[7; 32]);
+        assert!(inner[..32] != [7 ^ 0x36; 32] && outer[..32] != [7 ^ 0x5c; 32], "the secret itself");
         let inside = Sha256::digest([inner, b"4:accttok_1".to_vec()].concat());
         assert_eq!(Sha256::digest([&outer[..], &inside].concat())[..16], name);
     }

@@ -154,7 +154,7 @@ pub enum CancelGuard {
     Win,
     /// It is CANCELLED: the same answer again.
     Already,
-    /// The wish to cancel is recorded now: from here on no claim sends a charge, only voids and look-ups.
+    /// The wish to cancel is recorded now: from the next claim on no charge is sent, only voids and look-ups.
     Wish,
     /// The wish was recorded before and the outcome is still open: the same answer again.
     Wished,
@@ -251,10 +251,9 @@ pub enum SettleGuard {
     Fenced,
 }
 
-/// Is the claim `(fence, claim_id)` the one that holds `row` (rule R2)? Asked by a settle, and by a renewal of
-/// its lease (rule R14). The lease's end is not
-/// asked: as long as the reaper has not come, nobody else can have called the gateway, and a late
-/// answer is worth more than a guess.
+/// Is the claim `(fence, claim_id)` the one that holds `row` (rule R2)? Asked by a settle, and by a
+/// renewal of its lease (rule R14). The lease's end is not asked: as long as the reaper has not come,
+/// nobody else can have called the gateway, and a late answer is worth more than a guess.
 #[must_use]
 pub fn settle(row: &Payment, holding: Option<Holding>, fence: Fence, claim_id: ClaimId) -> SettleGuard {
     let ours = holding.is_some_and(|held| held.claim_id == claim_id);

@@ -132,6 +132,11 @@ fn gateway(found: &mut Found<'_>) {
         "the margin must be shorter than the key's life, or no send is ever allowed",
     );
     found.refuse_unless(
+        gateway.total_timeout <= gateway.key_margin,
+        &["gateway.total_timeout", "gateway.key_margin"],
+        "a call begun at the last instant that the key may be sent must end while the gateway remembers it",
+    );
+    found.refuse_unless(
         gateway.lookup || !gateway.replays_5xx,
         &["gateway.replays_5xx", "gateway.lookup"],
         "a gateway that replays a stored 5xx can only be understood by a look-up",
@@ -388,6 +393,7 @@ mod tests {
         (&["worker.margin=0s"], "worker.margin = 0s"),
         (&["worker.claim_batch=0"], "worker.claim_batch = 0"),
         (&["gateway.key_margin=1d"], "gateway.key_margin = 1d, gateway.key_ttl = 1d"),
+        (&["gateway.key_margin=19s"], "gateway.total_timeout = 20s, gateway.key_margin = 19s"),
         (&["gateway.replays_5xx=true", "gateway.lookup=false"], "gateway.replays_5xx = true"),
         (&["gateway.connect_timeout=21s"], "gateway.connect_timeout = 21s"),
         (&["gateway.name=Bank"], "gateway.name = Bank"),
@@ -449,6 +455,7 @@ mod tests {
             &[],
             &["gateway.total_timeout=24999ms"],
             &["gateway.total_timeout=25s", "gateway.renew_lease=true"],
+            &["gateway.key_margin=20s"],
             &["relay.lead=15m"],
             &["api.horizon=368d"],
             &["api.due_grace=2d"],

@@ -29,6 +29,8 @@ async fn each_role_is_refused_what_is_not_its_work() {
         ("punctual_api", "INSERT INTO attempts (attempt) VALUES (1)"),
         ("punctual_api", "INSERT INTO gateway_refs VALUES ('a', 'b', gen_random_uuid())"),
         ("punctual_api", "INSERT INTO gateway_callbacks VALUES ('a', 'b', gen_random_uuid(), now())"),
+        ("punctual_api", "SELECT webhook_id FROM gateway_callbacks"),
+        ("punctual_worker", "UPDATE gateway_callbacks SET webhook_id = 'x'"),
         (
             "punctual_worker",
             "SELECT take_gateway_callback('a', 'b', current_date, gen_random_uuid(), 1::smallint)",
@@ -48,6 +50,43 @@ async fn each_role_is_refused_what_is_not_its_work() {
         let code = refused.as_database_error().and_then(|db| db.code().map(|code| code.into_owned()));
         assert_eq!(code.as_deref(), Some("42501"), "{role}: {act}: {refused}");
     }
+}
+
+#[tokio::test]
+async fn a_role_s_own_temporary_table_deceives_no_function_of_the_owner() {
+    let world = World::new().await;
+    world.run("UPDATE installation SET quarantined_at = now(), quarantine_reason = 'a test'").await;
+    let mut sql = world.sql().await;
+    for act in [
+        "SET ROLE punctual_api",
+        "CREATE TEMP TABLE installation AS
+             SELECT NULL::timestamptz AS quarantined_at, current_lineage() AS released_lineage",
+    ] {
+        sql.execute(act).await.expect(act);
+    }
+    let told: bool =
+        sqlx::query_scalar("SELECT lineage_is_released()").fetch_one(&mut sql).await.expect("a word");
+    assert!(!told, "the table that counts says quarantined");
+    let deceived = "SELECT count(*) FROM pg_proc p
+         WHERE p.pronamespace = 'public'::regnamespace AND p.prosecdef AND p.proname <> 'current_lineage'
+           AND NOT EXISTS (SELECT 1 FROM unnest(p.proconfig) AS c (setting)
+                           WHERE c.setting LIKE 'search_path=%, pg_temp')";
+    assert_eq!(world.one::<i64>(deceived).await, 0, "functions that find the caller's tables first");
+}
+
+#[tokio::test]
+async fn the_keeper_may_forget_callbacks_that_are_a_week_old() {
+    let world = World::new().await;
+    for age in ["8 days", "6 days"] {
+        let callback = format!(
+            "INSERT INTO gateway_callbacks VALUES ('sandbox', '{age}', gen_random_uuid(), now() - interval '{age}')"
+        );
+        assert_eq!(world.run(&callback).await, 1);
+    }
+    assert_eq!(world.worker.forget_callbacks(5).await.expect("asked"), 1);
+    assert_eq!(world.worker.forget_callbacks(5).await.expect("asked"), 0);
+    let left: String = world.one("SELECT webhook_id FROM gateway_callbacks").await;
+    assert_eq!(left, "6 days");
 }
 
 #[tokio::test]
