@@ -44,6 +44,7 @@ reasons! {
     NotSent = "not_sent": "The claim was given back before anything was sent.",
     HeldBackTooLong = "held_back_too_long": "The gateway took nothing for 24 hours or 50 tries in a row.",
     OutcomeUnknown = "outcome_unknown": "A request may have reached the gateway and no trustworthy answer came.",
+    VoidUnanswered = "void_unanswered": "A void of the gateway key was asked for and no trustworthy answer came.",
     InProgressAtGateway = "in_progress_at_gateway": "The gateway is still executing an earlier request under this key.",
     PendingAtGateway = "pending_at_gateway": "The gateway accepted the request and will know its outcome later.",
     LeaseExpired = "lease_expired": "The worker that claimed it recorded no outcome in time.",

@@ -301,7 +301,7 @@ impl Case<'_> {
     /// send left (a re-ask spends none, so nothing is handed back for it).
     fn send_later(&self, reason: Reason, wait: Duration) -> Decision {
         if others_open(self.row) > 0 {
-            return self.again(Status::Unknown, Reason::OutcomeUnknown, wait);
+            return self.again(Status::Unknown, self.undecided(), wait);
         }
         if self.row.cancel_wish_at.is_some() {
             Decision { budget: Budget::Untouched, ..end(Status::Cancelled, Reason::CancelledByClient) }
@@ -331,9 +331,17 @@ impl Case<'_> {
             | Doubt::ServerError
             | Doubt::Unreadable
             | Doubt::NotTheGateway
-            | Doubt::LeaseExpired => self.ask_again(Reason::OutcomeUnknown, None),
+            | Doubt::LeaseExpired => self.ask_again(self.undecided(), None),
             // Somebody used our key with other bytes: repeating the question repeats the answer.
             Doubt::KeyMismatch => park(Reason::RequestChanged, self.own_undecided()),
+        }
+    }
+
+    /// Names what was asked in vain, so that the next claim asks in the other way (`plan`).
+    fn undecided(&self) -> Reason {
+        match self.how {
+            How::Voided => Reason::VoidUnanswered,
+            How::LookedUp | How::NotStarted | How::Sent => Reason::OutcomeUnknown,
         }
     }
 

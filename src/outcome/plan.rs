@@ -104,7 +104,13 @@ fn plan_open(view: &View<'_>, facts: &Facts, now: DateTime<Utc>) -> Plan {
         return Plan::Park(Reason::AccountChanged);
     }
     if may_void(payment, facts, now) {
-        return Plan::Void;
+        // A void that cannot be had must not hide an outcome that a look-up would show, and the reverse: after
+        // a void without an answer the key is looked up, and after that voided again.
+        let in_vain = payment.reason == Some(Reason::VoidUnanswered);
+        return match facts.lookup {
+            LookupSupport::ByKey if in_vain => Plan::LookUpOnly,
+            LookupSupport::ByKey | LookupSupport::None => Plan::Void,
+        };
     }
     let obstacle = if !may_charge(payment, now) {
         Some(Reason::OutcomeUnknown)

@@ -16,11 +16,15 @@ use std::time::Duration;
 fn a_void_is_planned_for_an_open_key_that_no_charge_may_use_any_more() {
     let other = |row: &mut Payment| row.gateway_account = Some("another".into());
     let older = |row: &mut Payment| row.renderer = Some(0);
+    let in_vain = |row: &mut Payment| row.reason = Some(Reason::VoidUnanswered);
     let (open, expired) = (|| Cell::again(1).voiding(), TimeDelta::hours(23));
     for (name, cell, expect) in [
         ("open", open(), Plan::LookUpThenCharge),
         ("open, no look-up", open().without_lookup(), Plan::Charge),
         ("wished", open().wished(), Plan::Void),
+        ("wished, voided in vain", open().wished().row(in_vain), Plan::LookUpOnly),
+        ("late, voided in vain", open().past_deadline().row(in_vain), Plan::LookUpOnly),
+        ("wished, voided in vain, no look-up", open().wished().without_lookup().row(in_vain), Plan::Void),
         ("wished, no look-up", open().wished().without_lookup(), Plan::Void),
         ("late", open().past_deadline(), Plan::Void),
         ("late, no look-up", open().past_deadline().without_lookup(), Plan::Void),
@@ -89,7 +93,7 @@ fn a_void_that_decides_nothing_is_asked_again_until_the_key_s_life_ends() {
         Verdict::Unknown(Doubt::Unreadable),
     ] {
         let again = wished().decide(verdict.clone());
-        assert_eq!(wished().gives(verdict.clone()), (Unknown, Some(Reason::OutcomeUnknown), Own, Same));
+        assert_eq!(wished().gives(verdict.clone()), (Unknown, Some(Reason::VoidUnanswered), Own, Same));
         assert_eq!(again.next_attempt_at, Some(now() + TimeDelta::seconds(30)), "the re-ask ladder");
         let over = wished().key_aged(TimeDelta::hours(24));
         assert_eq!(over.gives(verdict.clone()), (Parked, Some(Reason::KeyExpiredUndecided), Own, Same));
@@ -101,7 +105,7 @@ fn a_void_that_decides_nothing_is_asked_again_until_the_key_s_life_ends() {
     let pending = Verdict::PendingAtGateway { reference: None };
     assert_eq!(wished().gives(pending), (Unknown, Some(Reason::PendingAtGateway), Own, Same));
     for why in [NotSent::Refused, NotSent::RateLimited, NotSent::NotAuthorised, NotSent::LeaseTooShort] {
-        assert_eq!(wished().gives(not_sent(why)), (Unknown, Some(Reason::OutcomeUnknown), Own, Same));
+        assert_eq!(wished().gives(not_sent(why)), (Unknown, Some(Reason::VoidUnanswered), Own, Same));
     }
     let expired = not_sent(NotSent::KeyExpired);
     assert_eq!(wished().gives(expired.clone()), (Parked, Some(Reason::KeyExpiredUndecided), Own, Same));

@@ -3,7 +3,8 @@
 //! **Promises.** Every `late_poll` each gateway's overdue rows are looked for, with slots that no notice
 //! wants. A scan that finds as many as it asked for says that older rows wait than any notice held here may
 //! be: the gateway is *behind*, and until a scan comes back with fewer, its slots are the scan's alone and
-//! it looks again as soon as it has some. So a backlog goes oldest first (rule R10), over all workers: each
+//! it looks again as soon as it has some. Questions about unknown outcomes alone do not make it so: they may
+//! take long, and must not keep a payment from its instant. So a backlog goes oldest first (rule R10), over all workers: each
 //! scan takes the oldest rows that nobody holds.
 //!
 //! **Why not by notices.** A worker that comes back to a day's backlog is given it partition by partition,
@@ -63,7 +64,7 @@ impl<S: Schedule> Worker<S> {
         let now = self.clock.mono();
         let Some(lane) = self.lanes.get_mut(name) else { return };
         lane.scans = false;
-        lane.behind = late.len() >= asked;
+        lane.behind = late.len() >= asked && late.has_first_sends();
         lane.claims_at = lane.claims_at.max(Mono(now.0 + super::run::BETWEEN_CLAIMS));
         let step = Arc::clone(&lane.step);
         self.tasks.spawn(async move {

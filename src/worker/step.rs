@@ -41,6 +41,7 @@ use crate::domain::facts::Facts;
 use crate::domain::ids::WorkerName;
 use crate::domain::lease::{Lease, Mono, SendGate};
 use crate::domain::retry::{Ladders, PerMille};
+use crate::domain::state::Status;
 use crate::domain::verdict::{NotSent, Verdict};
 use crate::gateway::{FrozenRequest, Gateway};
 use crate::outcome::{self, AfterLookup, Plan};
@@ -103,6 +104,11 @@ impl Late {
     /// How many.
     pub(super) fn len(&self) -> usize {
         self.seated.len()
+    }
+
+    /// Whether any of them was not sent before, or was refused and waits for its next send.
+    pub(super) fn has_first_sends(&self) -> bool {
+        self.seated.iter().any(|(_, claimed)| claimed.was() == Status::Pending)
     }
 }
 

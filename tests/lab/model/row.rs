@@ -8,7 +8,7 @@
 //! |---|---|
 //! | id, actor, gateway, amount, lane, `created_at`, due, deadline, retry policy | the same in every state of one exploration |
 //! | instants | whole ticks, rounded down |
-//! | reason | only whether it is `PendingAtGateway`: the one reason that a rule reads |
+//! | reason | only whether it is one of the two that a rule reads: `PendingAtGateway`, `VoidUnanswered` |
 //! | `gateway_account` | set and cleared together with the renderer; accounts do not change here |
 //! | `request_hash` | the version of the bytes |
 //! | `gateway_ref` | the number of the charge |
@@ -31,6 +31,7 @@ use punctual::domain::state::Status;
 pub struct Row {
     pub status: Status,
     pub pending_at_gateway: bool,
+    pub void_unanswered: bool,
     pub next_at: Tick,
     pub attempt: u8,
     pub sends: u8,
@@ -54,6 +55,7 @@ impl Row {
         Self {
             status: Status::Pending,
             pending_at_gateway: false,
+            void_unanswered: false,
             next_at: DUE,
             attempt: 0,
             sends: 0,
@@ -72,7 +74,11 @@ impl Row {
     pub fn payment(&self, template: &Payment) -> Payment {
         Payment {
             status: self.status,
-            reason: self.pending_at_gateway.then_some(Reason::PendingAtGateway),
+            reason: match (self.pending_at_gateway, self.void_unanswered) {
+                (true, _) => Some(Reason::PendingAtGateway),
+                (false, true) => Some(Reason::VoidUnanswered),
+                (false, false) => None,
+            },
             next_attempt_at: instant(self.next_at),
             attempt: self.attempt.into(),
             sends: self.sends.into(),
@@ -94,6 +100,7 @@ impl Row {
         Self {
             status: payment.status,
             pending_at_gateway: payment.reason == Some(Reason::PendingAtGateway),
+            void_unanswered: payment.reason == Some(Reason::VoidUnanswered),
             next_at: tick(payment.next_attempt_at),
             attempt: small(payment.attempt),
             sends: small(payment.sends),
