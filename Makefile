@@ -1,5 +1,5 @@
 # The commands of daily work. Everything they start, they stop.
-.PHONY: run test simulate bench evidence-main evidence-proof evidence-money check fmt install
+.PHONY: run test simulate bench evidence-main evidence-proof evidence-money evidence-ring check fmt install
 
 # Everything on this machine, ready to try.
 run: install
@@ -33,6 +33,12 @@ evidence-money: install
 	cargo test --locked --features faults --no-run
 	cargo test --locked --features faults --test evidence --no-run
 	.ci/with-services cargo test --locked --features faults --test evidence -- money
+
+# What the distributed half must show on real services: members that come and go, brokers that die, gateways
+# that hold back, the midnight of the 1st. Half an hour after the build; PART=name runs one part of it.
+evidence-ring: install
+	cargo test --locked --release --test evidence --no-run
+	PUNCTUAL_PROFILE=release .ci/with-services cargo test --locked --release --test evidence -- ring $(PART)
 
 # A million payments in worlds full of faults, on virtual time, optimised: every promise checked, every
 # situation counted, a figure a line. A few minutes after the build; PAYMENTS=10000 is quicker.

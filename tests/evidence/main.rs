@@ -1,4 +1,4 @@
-//! What must be shown, run again: `make evidence-main`, `make evidence-proof` and `make evidence-money`, or
+//! What must be shown, run again: `make evidence-main`, `-proof`, `-money` and `-ring`, or
 //! `cargo test --features faults --test evidence -- main`.
 //!
 //! Prints one figure a line beside its bound and exits 1 where one falls short or was never put to
@@ -15,6 +15,7 @@ mod kafka;
 mod money;
 mod once;
 mod proof;
+mod ring;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -47,8 +48,16 @@ fn main() -> ExitCode {
                 money::show(&mut figures, part.first().copied()).await;
             });
         }
+        ["ring", ref part @ ..] if part.len() <= 1 => {
+            let runtime =
+                tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(async {
+                kafka::services_are_real(&mut figures).await;
+                ring::show(&mut figures, part.first().copied()).await;
+            });
+        }
         _ => {
-            eprintln!("which evidence? Known: main, proof, money");
+            eprintln!("which evidence? Known: main, proof, money, ring");
             return ExitCode::from(2);
         }
     }
