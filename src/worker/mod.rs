@@ -15,6 +15,7 @@ mod bus;
 mod claiming;
 mod clock_guard;
 mod course;
+mod crowd;
 mod drain;
 mod gauges;
 pub mod hold;
