@@ -185,6 +185,12 @@ impl<P> Hold<P> {
         open.filter_map(|(name, queue)| queue.next_due(|lane| serves(name, lane))).min()
     }
 
+    /// How many notices of a gateway are due by then; counts to `at_most`.
+    #[must_use]
+    pub fn due_by(&self, gateway: &GatewayName, until: DateTime<Utc>, at_most: usize) -> usize {
+        self.gateways.get(gateway).map_or(0, |queue| queue.due_by(until, at_most))
+    }
+
     /// Whether any notice, of whatever gateway, is due.
     #[must_use]
     pub fn any_due(&self, now: DateTime<Utc>) -> bool {

@@ -80,7 +80,11 @@ impl Turns {
     }
 
     fn next_scan(&self, now: Mono) -> Whose {
-        if self.others_are_next && self.others_at.is_none_or(|at| now >= at) { Whose::Others } else { Whose::Anyone }
+        if self.others_are_next && self.others_at.is_none_or(|at| now >= at) {
+            Whose::Others
+        } else {
+            Whose::Anyone
+        }
     }
 
     /// Lanes that a scan passes over.

@@ -37,6 +37,8 @@ mod store;
 mod stuck;
 mod tally;
 #[cfg(test)]
+mod fairness_tests;
+#[cfg(test)]
 mod fault_tests;
 #[cfg(test)]
 mod run_tests;

@@ -116,7 +116,11 @@ impl<S> Lane<S> {
 
     /// How many notices may be claimed at `now`.
     pub(super) fn takes(&self, now: Mono, at_most: usize) -> usize {
-        if !self.takes_notices() || now < self.claims_at { 0 } else { self.slots.available_permits().min(at_most) }
+        if !self.takes_notices() || now < self.claims_at {
+            0
+        } else {
+            self.slots.available_permits().min(at_most)
+        }
     }
 
     pub(super) fn take(&self, count: usize) -> Vec<Permit> {

@@ -143,6 +143,11 @@ impl Shared {
         self.state().minutes_wait = on;
     }
 
+    #[cfg(any(test, feature = "simulation"))]
+    pub(super) fn minutes_wait(&self) -> bool {
+        self.state().minutes_wait
+    }
+
     pub(super) fn is_throttled(&self) -> bool {
         self.state().throttled
     }

@@ -125,6 +125,13 @@ impl<P> Queue<P> {
         due.chain(self.waiting.first_key_value()).map(|(place, _)| place.0).min()
     }
 
+    /// How many are due by then; counts to `at_most`.
+    pub(super) fn due_by(&self, until: DateTime<Utc>, at_most: usize) -> usize {
+        let room = at_most.saturating_sub(self.in_lanes);
+        let waiting = self.waiting.range(..=(until, u64::MAX)).take(room).count();
+        (self.in_lanes + waiting).min(at_most)
+    }
+
     /// What has been due, and here, since `ripe`: each with where it stands.
     pub(super) fn ripe(&self, ripe: DateTime<Utc>) -> impl Iterator<Item = (Option<i16>, Place)> {
         let lanes = self.lanes.iter().map(|(lane, records)| (Some(*lane), records));

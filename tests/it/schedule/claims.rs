@@ -213,7 +213,9 @@ async fn the_late_scan_takes_the_oldest_first_and_sheds_a_bad_row() {
     assert!(none.expect("an answer").is_empty());
     let scan = |count| {
         let worker = world.worker.clone();
-        async move { worker.claim_late(&terms(), Duration::from_secs(15), &[], &fresh(count)).await.expect("answer") }
+        async move {
+            worker.claim_late(&terms(), Duration::from_secs(15), &[], &fresh(count)).await.expect("answer")
+        }
     };
     assert!(scan(3).await.is_empty(), "the pass that finds the bad row claims none");
     assert_eq!(world.row(ids[1].1.payment).await.status, Status::Parked);
