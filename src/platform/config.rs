@@ -190,6 +190,9 @@ settings! {
         total_timeout: Duration = secs(20), "Time for the whole call; less than worker.lease − worker.margin, unless renew_lease.";
         renew_lease: bool = false, "Leases are renewed while the gateway is called, so a call may outlast worker.lease.";
         max_in_flight: usize = 256, "Most calls in flight from one worker.";
+        max_in_flight_total: u32 = 0, "Most calls in flight from all workers together. 0: no limit.";
+        rate: u32 = 0, "Charges, voids and look-ups a second that the account takes, from all workers together. 0: no limit.";
+        lookup_share: u32 = 10, "Per cent of gateway.rate kept for look-ups and voids, which charges may not use.";
     }
     /// The simulated gateway; what each switch imitates is told in the README.
     sandbox: Sandbox {

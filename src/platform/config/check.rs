@@ -161,6 +161,8 @@ fn gateway(found: &mut Found<'_>) {
         &["gateway.callback_secret"],
         "24 characters at least, or it can be guessed",
     );
+    let share_is_fine = (1..=90).contains(&gateway.lookup_share);
+    found.refuse_unless(share_is_fine, &["gateway.lookup_share"], "must be from 1 to 90 per cent");
     let local = ["http://127.", "http://[::1]", "http://localhost"];
     found.warn_unless(
         !gateway.url.starts_with("http://") || local.iter().any(|start| gateway.url.starts_with(start)),
