@@ -130,6 +130,7 @@ settings! {
         header_timeout: Duration = secs(10), "A connection that has not sent its headers by then is closed.";
         max_connections: usize = 4_096, "Connections open at once; more wait.";
         key_cache: Duration = secs(3), "How long a verified API key is believed; under 5 s.";
+        drain_grace: Duration = secs(5), "Asked to stop, it says that it is not ready and goes on taking requests for so long, until load balancers have heard it.";
     }
     /// From the outbox to the ring.
     relay: Relay {
@@ -146,7 +147,7 @@ settings! {
         lease: Duration = secs(30), "How long a claim holds.";
         margin: Duration = secs(5), "Kept free on both sides of the lease.";
         claim_batch: usize = 200, "Most rows claimed by one statement.";
-        max_in_flight: usize = 256, "Most gateway calls in flight in this process.";
+        max_in_flight: usize = 256, "Most calls of one gateway in flight in this process; gateway.max_in_flight, if less.";
         late_by: Duration = secs(15), "The late scan claims rows this much overdue; 0 while Kafka is away.";
         late_poll: Duration = secs(1), "How often the late scan looks.";
         defer_after: Duration = secs(60), "A record held for so long by a closed gateway is left to the late scan.";
