@@ -7,12 +7,10 @@
 
 use crate::bucket::{self, topics};
 use crate::cli::{self, Ended, Migrate, Topics};
-use crate::domain::ids::{GatewayName, WorkerName};
-use crate::domain::retry::Ladders;
-use crate::gateway::{self, Gateway};
+use crate::domain::ids::GatewayName;
 use crate::intake::{self, CannotListen, Intake};
 use crate::platform::clock::{Host, SharedClock};
-use crate::platform::config::{self, Config};
+use crate::platform::config::Config;
 use crate::platform::dice::{Os, SharedDice};
 use crate::platform::exit::Exit;
 use crate::platform::health::{self, Readiness};
@@ -21,21 +19,21 @@ use crate::platform::reconnect;
 use crate::platform::shutdown::Shutdown;
 use crate::sandbox::{self, SandboxError};
 use crate::schedule::{self, Access, ConnectError, Postgres};
-use crate::worker::{self, Condition, Worker};
 use crate::{keeper, relay};
 use std::fmt::Display;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::watch;
 
 mod audit;
+mod fits;
 mod keys;
 mod publisher;
+mod worker;
 
 pub use audit::audit_check;
 pub use keys::{keys, new_key};
 pub use publisher::publisher;
 use publisher::require_topics;
+pub use worker::worker;
 
 /// One process: what all of its roles share.
 #[derive(Clone)]
@@ -137,6 +135,7 @@ fn refused(error: ConnectError) -> Ended {
     match error {
         ConnectError::Unreachable(_) => failed(error),
         ConnectError::BadUrl(_)
+        | ConnectError::PoolTooLarge { .. }
         | ConnectError::SchemaOlder { .. }
         | ConnectError::SchemaNewer { .. }
         | ConnectError::SchemaChanged { .. }
@@ -148,7 +147,8 @@ fn refused(error: ConnectError) -> Ended {
 ///
 /// # Errors
 /// What ended it.
-pub async fn api(process: Process) -> Result<(), Ended> {
+pub async fn api(mut process: Process) -> Result<(), Ended> {
+    fits::api(&mut process.config, &fits::Granted::by_this_machine());
     let listener = intake::listen(&process.config.api.listen).await.map_err(|error| match error {
         CannotListen::NotAnAddress { .. } => usage(error),
         CannotListen::Taken { .. } | CannotListen::Refused { .. } => failed(error),
@@ -196,166 +196,6 @@ pub async fn relay(process: Process) -> Result<(), Ended> {
     let ended = relay::run(&relay, &schedule, &ring, &process.shutdown).await;
     schedule.close().await;
     ended.map_err(failed)
-}
-
-/// Due payments to the gateway, until shutdown.
-///
-/// # Errors
-/// What ended it; a worker that found itself frozen ends with a failure, so that it is started anew.
-pub async fn worker(process: Process) -> Result<(), Ended> {
-    let gateway = Arc::new(gateway::connect(&process.config.gateway, process.clock.clone()).map_err(usage)?);
-    refuse_wrong_topics(&process.config.kafka, &process.clock).await?;
-    let Some(schedule) = process.connect(Access::Worker).await? else { return Ok(()) };
-    register(&schedule, gateway.profile()).await?;
-    let slot = process.name(&process.config.worker.slot);
-    // Slot and incarnation: a restarted worker is another one in history.
-    let name = WorkerName(format!("{slot}/{:08x}", process.dice.bits() >> 96));
-    let (worker, condition, _) = Worker::new(worker::Parts {
-        settings: process.config.worker.clone(),
-        ladders: ladders(&process.config.ladder),
-        name,
-        schedule: Arc::new(schedule.clone()),
-        store: Arc::new(worker::PostgresStore {
-            schedule: schedule.clone(),
-            names: bucket::Names::new(&process.config.kafka.topic_prefix),
-        }),
-        gateways: vec![gateway],
-        clock: process.clock.clone(),
-        dice: process.dice.clone(),
-        join: joiner(&process.config, process.clock.clone()),
-    });
-    process.serve_health(works(process.postgres_is_ready(&schedule), condition)).await?;
-    let told = tokio::spawn(tell_of_leaving(process.clone(), schedule.clone()));
-    let shutdown = process.shutdown.clone();
-    let ended = worker.run(async move { shutdown.wait().await }).await;
-    if !process.shutdown.is_asked() {
-        told.abort();
-    }
-    // Written long ago, or ended just now.
-    let _ended = told.await;
-    schedule.close().await;
-    match ended {
-        worker::Ended::Stopped(drained) => {
-            tracing::info!("drained {}, abandoned {}", drained.drained, drained.abandoned);
-            Ok(())
-        }
-        worker::Ended::Frozen(_) => Err(failed("the worker was frozen for half a lease; start it anew")),
-        worker::Ended::Defect(_) => Err(failed("a step panicked; see the log, then start the worker anew")),
-    }
-}
-
-/// After the session the group takes a moment to give the partitions to others.
-const HAND_OVER: Duration = Duration::from_secs(10);
-
-/// Beside the drain: under a stable name the partitions wait for a restart, and the payments in them
-/// must not.
-async fn tell_of_leaving(process: Process, schedule: Postgres) {
-    process.shutdown.wait().await;
-    let slot = &process.config.worker.slot;
-    if slot.is_empty() {
-        return;
-    }
-    let length = process.config.kafka.session_timeout + HAND_OVER;
-    if let Err(error) = schedule.worker_leaves(slot, length).await {
-        tracing::warn!(%error, "the others do not know that this worker leaves; the late scan waits as usual");
-    }
-}
-
-/// A worker that starts while Kafka is silent waits no longer for it: its due payments wait for the
-/// worker, and topics are checked again before it joins.
-const KAFKA_ANSWERS_WITHIN: Duration = Duration::from_secs(3);
-
-/// Topics of a wrong shape end the start; missing topics or no Kafka do not, since the late scan works.
-async fn refuse_wrong_topics(kafka: &config::Kafka, clock: &SharedClock) -> Result<(), Ended> {
-    let checked = tokio::select! {
-        biased;
-        checked = topics::check(kafka, topics::Depth::NamesAndPartitions) => checked,
-        () = clock.sleep(KAFKA_ANSWERS_WITHIN) => {
-            tracing::warn!("Kafka does not answer: direct mode");
-            return Ok(());
-        }
-    };
-    match checked {
-        Ok(topics::Ready::All) => Ok(()),
-        Ok(topics::Ready::Missing(missing)) => {
-            tracing::warn!(
-                missing = missing.len(),
-                first = missing.first(),
-                "topics are missing: direct mode; run `punctual topics apply`"
-            );
-            Ok(())
-        }
-        Err(error @ topics::TopicsError::Unreachable(_)) => {
-            tracing::warn!(%error, "no Kafka: direct mode");
-            Ok(())
-        }
-        Err(error) => Err(usage(error)),
-    }
-}
-
-/// Rule R4: an account's identity is not edited by configuration.
-async fn register(schedule: &Postgres, profile: &gateway::Profile) -> Result<(), Ended> {
-    let registered = schedule.register_gateway(&profile.name, &profile.account, profile.void_support());
-    let on_record = registered.await.map_err(failed)?;
-    if on_record == profile.account {
-        return Ok(());
-    }
-    Err(usage(format!(
-        "gateway {} is on record with account {on_record:?}, and gateway.account says {:?}: a key is unique only \
-         within one account; give the new account a new gateway.name",
-        profile.name, profile.account
-    )))
-}
-
-fn joiner(config: &config::Config, clock: SharedClock) -> worker::Join {
-    let (kafka, slot) = (config.kafka.clone(), config.worker.slot.clone());
-    let buffer = RING_BUFFER.min(config.worker.max_held / 16);
-    Box::new(move || {
-        let (kafka, slot, clock) = (kafka.clone(), slot.clone(), clock.clone());
-        Box::pin(async move {
-            match topics::check(&kafka, topics::Depth::NamesAndPartitions).await {
-                Ok(topics::Ready::All) => {}
-                Ok(topics::Ready::Missing(missing)) => {
-                    return Err(format!("{} topics are missing", missing.len()));
-                }
-                Err(error) => return Err(error.to_string()),
-            }
-            bucket::Ring::join(&kafka, &slot, buffer, clock).map_err(|error| error.to_string())
-        })
-    })
-}
-
-/// Records that may wait between Kafka's thread and the worker's loop. Of a small hold less, so that what a
-/// crowded one keeps free is not filled by what was on its way already.
-const RING_BUFFER: usize = 4_096;
-
-fn works(readiness: Readiness, condition: watch::Receiver<Condition>) -> Readiness {
-    let tell = move |is_bad: fn(&Condition) -> bool, word: &'static str| {
-        let condition = condition.clone();
-        move || {
-            let bad = is_bad(&condition.borrow());
-            async move { if bad { Err(word.to_owned()) } else { Ok(()) } }
-        }
-    };
-    readiness
-        .with("clock", tell(|condition| condition.clocks_apart, "host and database clock are too far apart"))
-        .with(
-            "work",
-            tell(|condition| condition.is_stuck, "due work and free slots, and nothing is finished"),
-        )
-}
-
-fn ladders(config: &config::Ladder) -> Ladders {
-    Ladders {
-        retry: config.retry.clone(),
-        reask: config.reask.clone(),
-        pending: config.pending.clone(),
-        held_back: config.held_back.clone(),
-        jitter_percent: config.jitter_percent,
-        retry_after_cap: config.retry_after_cap,
-        held_back_limit: config.held_back_limit,
-        held_back_for: config.held_back_for,
-    }
 }
 
 /// The loops that watch the schedule, until shutdown.

@@ -148,6 +148,8 @@ fn sets(args: &Args, services: &Services) -> Vec<String> {
         "kafka.replication=1".to_owned(),
         "kafka.min_insync_replicas=1".to_owned(),
         "api.horizon=30days".to_owned(),
+        // Nobody routes clients here.
+        "api.drain_grace=0s".to_owned(),
         "database.partition_days_ahead=33".to_owned(),
         "database.pool=4".to_owned(),
     ]

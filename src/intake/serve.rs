@@ -5,15 +5,24 @@
 //! one that idles between two requests. A head that cannot be parsed, or has more than 64 KiB (hyper
 //! looks between two reads, so twice that may pass) or 100 lines, is answered by hyper itself, with a
 //! bare status: it offers no place for a body. Past `max_connections` the loop stops accepting, so that
-//! the kernel's queue and then the clients wait. On shutdown the listener closes first, idle
-//! connections close at once, and requests in flight have `drain` to end.
+//! the kernel's queue and then the clients wait.
+//!
+//! On shutdown `/readyz` says so at once, and for `grace` everything else goes on: whoever sends clients
+//! here needs that long to hear it, and a client that is met by a closed port has an error that nobody
+//! had to cause. What is answered meanwhile carries `Connection: close`, so that clients leave between
+//! two requests and not in one. Then the listener closes, connections that are idle still are closed, and
+//! requests in flight have `drain` to end.
 
 use crate::platform::clock::SharedClock;
 use crate::platform::config::Api;
 use axum::Router;
+use axum::http::{HeaderValue, Request, header};
+use axum::response::Response;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -22,6 +31,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
+use tower::ServiceExt;
 
 /// Why the interface does not listen.
 #[derive(Debug, thiserror::Error)]
@@ -74,7 +84,9 @@ pub struct Limits {
     pub header_timeout: Duration,
     /// Connections open at once.
     pub max_connections: usize,
-    /// For requests in flight at shutdown.
+    /// From the word to stop until no new connection is taken.
+    pub grace: Duration,
+    /// For requests in flight after that.
     pub drain: Duration,
 }
 
@@ -83,13 +95,14 @@ impl From<&Api> for Limits {
         Self {
             header_timeout: api.header_timeout,
             max_connections: api.max_connections,
+            grace: api.drain_grace,
             // Every request ends by its own limit; the second is for writing its answer.
             drain: api.request_timeout + Duration::from_secs(1),
         }
     }
 }
 
-/// Serves until `stop` turns true (or its sender is gone), then drains.
+/// Serves until `stop` turns true (or its sender is gone), goes on for the grace period, then drains.
 pub async fn serve(
     listener: TcpListener,
     app: Router,
@@ -97,23 +110,22 @@ pub async fn serve(
     clock: SharedClock,
     mut stop: watch::Receiver<bool>,
 ) {
-    let room = Arc::new(Semaphore::new(limits.max_connections.clamp(1, Semaphore::MAX_PERMITS)));
-    let mut open = JoinSet::new();
-    loop {
-        tokio::select! {
-            biased;
-            () = stopped(&mut stop) => break,
-            // Reaped as they end, so that the set holds open connections only.
-            Some(_) = open.join_next() => {}
-            accepted = accept(&listener, &room, &clock) => {
-                if let Some((stream, _, permit)) = accepted {
-                    let _ = stream.set_nodelay(true);
-                    open.spawn(connection(stream, app.clone(), limits, stop.clone(), permit));
-                }
-            }
-        }
-    }
+    let (close, closing) = watch::channel(false);
+    let mut door = Door {
+        room: Arc::new(Semaphore::new(limits.max_connections.clamp(1, Semaphore::MAX_PERMITS))),
+        listener,
+        app,
+        limits,
+        words: Words { leaving: stop.clone(), closing },
+        open: JoinSet::new(),
+        clock,
+    };
+    door.takes_until(stopped(&mut stop)).await;
+    let grace = door.clock.sleep(limits.grace);
+    door.takes_until(grace).await;
+    let Door { listener, mut open, clock, .. } = door;
     drop(listener);
+    close.send_replace(true);
     let all_closed = async { while open.join_next().await.is_some() {} };
     tokio::select! {
         biased;
@@ -121,6 +133,48 @@ pub async fn serve(
         () = clock.sleep(limits.drain) => tracing::warn!("connections were still open at the end of the drain"),
     }
     // Dropping the set ends what is left.
+}
+
+/// Where connections come in.
+struct Door {
+    listener: TcpListener,
+    app: Router,
+    limits: Limits,
+    room: Arc<Semaphore>,
+    words: Words,
+    open: JoinSet<()>,
+    clock: SharedClock,
+}
+
+impl Door {
+    /// Takes connections until `until` resolves.
+    async fn takes_until(&mut self, until: impl Future<Output = ()>) {
+        let mut until = pin!(until);
+        loop {
+            tokio::select! {
+                biased;
+                () = until.as_mut() => return,
+                // Reaped as they end, so that the set holds open connections only.
+                Some(_) = self.open.join_next() => {}
+                accepted = accept(&self.listener, &self.room, &self.clock) => {
+                    if let Some((stream, _, permit)) = accepted {
+                        let _ = stream.set_nodelay(true);
+                        let (app, words) = (self.app.clone(), self.words.clone());
+                        self.open.spawn(connection(stream, app, self.limits, words, permit));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What a connection is told.
+#[derive(Clone)]
+struct Words {
+    /// Answer, and say that the next request belongs elsewhere.
+    leaving: watch::Receiver<bool>,
+    /// Answer what is here, and close.
+    closing: watch::Receiver<bool>,
 }
 
 async fn stopped(stop: &mut watch::Receiver<bool>) {
@@ -158,16 +212,23 @@ async fn connection(
     stream: TcpStream,
     app: Router,
     limits: Limits,
-    mut stop: watch::Receiver<bool>,
+    words: Words,
     permit: OwnedSemaphorePermit,
 ) {
+    let Words { leaving, mut closing } = words;
+    let app = ServiceExt::<Request<Incoming>>::map_response(app, move |mut answer: Response| {
+        if *leaving.borrow() || leaving.has_changed().is_err() {
+            answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        answer
+    });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(limits.header_timeout).max_buf_size(64 * 1024);
     let mut serving = pin!(http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(app)));
     let ended = tokio::select! {
         biased;
         ended = serving.as_mut() => Some(ended),
-        () = stopped(&mut stop) => None,
+        () = stopped(&mut closing) => None,
     };
     let ended = match ended {
         Some(ended) => ended,
@@ -197,12 +258,23 @@ mod tests {
     }
 
     async fn server(app: Router, header_ms: u64, max_connections: usize, drain_ms: u64) -> Server {
+        server_with(app, header_ms, max_connections, 0, drain_ms).await
+    }
+
+    async fn server_with(
+        app: Router,
+        header_ms: u64,
+        max_connections: usize,
+        grace_ms: u64,
+        drain_ms: u64,
+    ) -> Server {
         let listener = listen("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = watch::channel(false);
         let limits = Limits {
             header_timeout: Duration::from_millis(header_ms),
             max_connections,
+            grace: Duration::from_millis(grace_ms),
             drain: Duration::from_millis(drain_ms),
         };
         let done = tokio::spawn(serve(listener, app, limits, Arc::new(Host), stopped));
@@ -280,6 +352,36 @@ mod tests {
         assert!(!server.done.is_finished());
         go.notify_one();
         assert!(closed(&mut busy).await.ends_with("ended"));
+        server.done.await.unwrap();
+        assert!(TcpStream::connect(server.address).await.is_err(), "still listening");
+    }
+
+    #[tokio::test]
+    async fn in_the_grace_period_everything_is_answered_and_told_to_go_elsewhere_next() {
+        let server = server_with(app(), 60_000, 10, 60_000, 1_000).await;
+        let mut idle = TcpStream::connect(server.address).await.unwrap();
+        idle.write_all(REQUEST).await.unwrap();
+        assert!(!answer(&mut idle).await.to_lowercase().contains("connection: close"));
+        server.stop.send(true).unwrap();
+        idle.write_all(REQUEST).await.unwrap();
+        let last = closed(&mut idle).await.to_lowercase();
+        assert!(last.starts_with("http/1.1 200") && last.contains("connection: close"), "{last}");
+        let mut fresh = TcpStream::connect(server.address).await.unwrap();
+        fresh.write_all(REQUEST).await.unwrap();
+        let last = closed(&mut fresh).await.to_lowercase();
+        assert!(last.starts_with("http/1.1 200") && last.contains("connection: close"), "{last}");
+        assert!(!server.done.is_finished());
+        server.done.abort();
+    }
+
+    #[tokio::test]
+    async fn after_the_grace_period_idle_connections_close_and_none_is_taken() {
+        let server = server_with(app(), 60_000, 10, 50, 60_000).await;
+        let mut idle = TcpStream::connect(server.address).await.unwrap();
+        idle.write_all(REQUEST).await.unwrap();
+        assert!(answer(&mut idle).await.starts_with("HTTP/1.1 200"));
+        server.stop.send(true).unwrap();
+        assert_eq!(closed(&mut idle).await, "");
         server.done.await.unwrap();
         assert!(TcpStream::connect(server.address).await.is_err(), "still listening");
     }

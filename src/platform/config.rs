@@ -130,6 +130,7 @@ settings! {
         header_timeout: Duration = secs(10), "A connection that has not sent its headers by then is closed.";
         max_connections: usize = 4_096, "Connections open at once; more wait.";
         key_cache: Duration = secs(3), "How long a verified API key is believed; under 5 s.";
+        drain_grace: Duration = secs(5), "Asked to stop, it says that it is not ready and goes on taking requests for so long, until load balancers have heard it.";
     }
     /// From the outbox to the ring.
     relay: Relay {
@@ -146,7 +147,7 @@ settings! {
         lease: Duration = secs(30), "How long a claim holds.";
         margin: Duration = secs(5), "Kept free on both sides of the lease.";
         claim_batch: usize = 200, "Most rows claimed by one statement.";
-        max_in_flight: usize = 256, "Most gateway calls in flight in this process.";
+        max_in_flight: usize = 256, "Most calls of one gateway in flight in this process; gateway.max_in_flight, if less.";
         late_by: Duration = secs(15), "The late scan claims rows this much overdue; 0 while Kafka is away.";
         late_poll: Duration = secs(1), "How often the late scan looks.";
         defer_after: Duration = secs(60), "A record held for so long by a closed gateway is left to the late scan.";
@@ -190,6 +191,9 @@ settings! {
         total_timeout: Duration = secs(20), "Time for the whole call; less than worker.lease − worker.margin, unless renew_lease.";
         renew_lease: bool = false, "Leases are renewed while the gateway is called, so a call may outlast worker.lease.";
         max_in_flight: usize = 256, "Most calls in flight from one worker.";
+        max_in_flight_total: u32 = 0, "Most calls in flight from all workers together. 0: no limit.";
+        rate: u32 = 0, "Charges, voids and look-ups a second that the account takes, from all workers together. 0: no limit.";
+        lookup_share: u32 = 10, "Per cent of gateway.rate kept for look-ups and voids, which charges may not use.";
     }
     /// The simulated gateway; what each switch imitates is told in the README.
     sandbox: Sandbox {

@@ -28,6 +28,7 @@ exits! {
     NotAllowed = 4: "The key lacks the scope, or a second person is needed.",
     NotFound = 5: "No such thing, or not yours.",
     Conflict = 6: "The state does not allow it; the answer names the state.",
+    Replaced = 7: "Another process took over its name; give each a name of its own.",
     Differences = 10: "The comparison worked and found differences.",
     Undecided = 11: "Nothing was found wrong, but what was asked for could not be looked at.",
 }

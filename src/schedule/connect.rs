@@ -59,6 +59,16 @@ pub enum ConnectError {
     /// Nobody answers there, or not to us. May pass by itself.
     #[error("the database cannot be reached: {0}")]
     Unreachable(#[source] BoxError),
+    /// `database.pool` is more than the server has; a smaller pool, or a larger server.
+    #[error(
+        "database.pool = {pool} is more than the {server} connections that the server has for all processes"
+    )]
+    PoolTooLarge {
+        /// As configured.
+        pool: u32,
+        /// What the server has for others than its superusers.
+        server: i32,
+    },
     /// The schema lacks migrations of this binary.
     #[error(
         "the database's schema is older than this binary: run `punctual migrate run` ({missing} missing, first {first})"
@@ -134,6 +144,11 @@ pub async fn connect(settings: &Database, access: Access) -> Result<Postgres, Co
     let options = options(settings, access)?;
     let mut first = PgConnection::connect_with(&options).await.map_err(unreachable)?;
     check_schema(&mut first).await?;
+    let server = sqlx::query_scalar(statements::CONNECTIONS).fetch_one(&mut first).await;
+    let server: i32 = server.map_err(unreachable)?;
+    if i64::from(settings.pool) > i64::from(server) {
+        return Err(ConnectError::PoolTooLarge { pool: settings.pool, server });
+    }
     let secret: Option<Vec<u8>> =
         sqlx::query_scalar(statements::INSTALLATION).fetch_optional(&mut first).await.map_err(unreachable)?;
     let secret = secret

@@ -47,6 +47,7 @@ statements! {
     CANCEL = "sql/cancel.sql",
     CLAIM = "sql/claim.sql",
     CLAIM_LATE_CANDIDATES = "sql/claim_late_candidates.sql",
+    CONNECTIONS = "sql/connections.sql",
     CREATE = "sql/create.sql",
     DATABASE_NOW = "sql/database_now.sql",
     DAY_IS_ATTACHED = "sql/day_is_attached.sql",

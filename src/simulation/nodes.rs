@@ -172,6 +172,10 @@ impl Process {
             match ended {
                 Ended::Stopped(_) => world.trace.met(Met::WorkerStopped, None, self.number),
                 Ended::Frozen(_) => world.trace.met(Met::WorkerFroze, None, self.number),
+                // Every worker of this world has a name of its own.
+                Ended::Replaced(_) => {
+                    world.trace.broke(Invariant::L6, None, format!("worker {} was replaced", self.number));
+                }
                 Ended::Defect(_) => {
                     world.trace.broke(
                         Invariant::L6,

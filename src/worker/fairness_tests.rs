@@ -20,7 +20,7 @@ use std::time::Duration;
 /// The number-th payment, overdue by so much, of this actor's lane.
 fn add(rig: &Rig, number: u32, gateway: &str, lane: i16, due_at: DateTime<Utc>) -> PaymentId {
     let mut bits = [0; 10];
-    bits[..4].copy_from_slice(&number.to_be_bytes());
+    bits[6..].copy_from_slice(&number.to_be_bytes());
     let id = PaymentId::new(due_at, bits).unwrap();
     let made = Payment {
         id,

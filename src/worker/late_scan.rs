@@ -102,12 +102,13 @@ impl Turns {
         match scan.whose {
             Whose::Anyone => self.crowd = lanes,
             Whose::Others => {
+                let nobody = found == 0 && self.had_theirs.is_empty();
                 if found >= scan.wanted {
                     self.had_theirs.extend(lanes);
                 } else {
                     self.had_theirs.clear();
                 }
-                let least = if found == 0 { poll } else { Duration::ZERO };
+                let least = if nobody { poll } else { Duration::ZERO };
                 self.others_at = Some(Mono(now.0 + (scan.took * PAUSE_PER_LENGTH).max(least)));
             }
         }

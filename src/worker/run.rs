@@ -6,8 +6,9 @@
 //! stops by draining: no new claims, calls in flight end, claims not sent are given back.
 //!
 //! **Stops by itself** when its own turn comes half a lease late (it was frozen, and cannot judge its
-//! leases) and when a step panicked. **Leaves the group** when it has work and finishes none, and when
-//! its clock is wrong.
+//! leases), when a step panicked, and when another process has its slot name (of two that take it from
+//! each other neither would keep its partitions). **Leaves the group** when it has work and finishes none,
+//! and when its clock is wrong.
 //!
 //! **If this dies here**, see `step`: everything it held is in Kafka and in the database.
 
@@ -65,6 +66,8 @@ pub enum Ended {
     Frozen(Drained),
     /// A step panicked, so a record's place is not known any more; the process must start anew.
     Defect(Drained),
+    /// Another process has its slot name; to start anew would only take the name back from that one.
+    Replaced(Drained),
 }
 
 /// The last words.
@@ -105,9 +108,9 @@ pub(super) struct Lane<S> {
 }
 
 impl<S> Lane<S> {
-    /// A lane with as many slots as the gateway takes calls from one worker.
-    pub(super) fn new(step: Step<S>) -> Self {
-        let width = step.gateway.profile().max_in_flight;
+    /// A lane with as many slots as the gateway takes calls from one worker, and this process makes.
+    pub(super) fn new(step: Step<S>, at_most: usize) -> Self {
+        let width = step.gateway.profile().max_in_flight.min(at_most);
         let slots = Arc::new(Semaphore::new(width));
         let claims_at = Mono(Duration::ZERO);
         let turns = Turns::default();
@@ -158,6 +161,7 @@ pub struct Worker<S> {
     pub(super) crowd: Crowd,
     pub(super) tasks: JoinSet<Done>,
     pub(super) steps: usize,
+    pub(super) is_replaced: bool,
     pub(super) stuck: Stuck,
     pub(super) condition: watch::Sender<Condition>,
     pub(super) beat_at: Mono,
@@ -172,6 +176,9 @@ impl<S: Schedule> Worker<S> {
         loop {
             if self.woke_too_late() {
                 return Ended::Frozen(self.drain().await);
+            }
+            if self.is_replaced {
+                return Ended::Replaced(self.drain().await);
             }
             // Notices first: the late scan takes the slots that they leave.
             self.dispatch();
@@ -391,6 +398,10 @@ impl<S: Schedule> Worker<S> {
             FromBus::Event(RingEvent::Stalled(gap)) => {
                 metrics::KAFKA_REBALANCES.add(1, ["lost"]);
                 tracing::warn!(gap_ms = gap.as_millis(), "the group had given us up; joining again");
+            }
+            FromBus::Event(RingEvent::Replaced) => {
+                tracing::error!("another process joined under this worker.slot: stopping");
+                self.is_replaced = true;
             }
             FromBus::Event(RingEvent::Ended(why)) => {
                 tracing::error!(why, "the Kafka client ended: direct mode");

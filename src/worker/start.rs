@@ -89,7 +89,7 @@ impl<S: Schedule> Worker<S> {
                 again: again_in.clone(),
                 lost: lost_in.clone(),
             };
-            (profile.name, Lane::new(step))
+            (profile.name, Lane::new(step, settings.max_in_flight))
         });
         let lanes = lanes.collect();
         let now = clock.mono();
@@ -110,6 +110,7 @@ impl<S: Schedule> Worker<S> {
             bus: Bus::Away { try_at: Some(now) },
             tasks: JoinSet::new(),
             steps: 0,
+            is_replaced: false,
             stuck: Stuck::new(now, patience),
             condition,
             beat_at: now,

@@ -321,7 +321,7 @@ async fn a_second_process_under_the_same_slot_name_ends_the_first() {
     let mut second = ring.join("w1", 100);
     assert_eq!(next_event(&mut second).await, RingEvent::Assigned(122));
     eventually("the first to end", SOON, || {
-        let ended = matches!(first.events.try_recv(), Ok(RingEvent::Ended(_)));
+        let ended = matches!(first.events.try_recv(), Ok(RingEvent::Replaced));
         std::future::ready(ended.then_some(()))
     })
     .await;

@@ -91,9 +91,10 @@ impl Shared {
         let _dropped = self.events.send(event);
     }
 
-    pub(super) fn end(&self, why: String) {
+    /// Notes that the client is at its end and tells why.
+    pub(super) fn end(&self, last: RingEvent) {
         self.has_ended.store(true, Ordering::Relaxed);
-        self.tell(RingEvent::Ended(why));
+        self.tell(last);
     }
 
     /// Notes that the thread polls; answers how long it had not.

@@ -164,7 +164,7 @@ fn kafka_is_up_only_while_a_broker_answers_and_the_client_lives() {
     shared.polls_now();
     assert!(!shared.health().is_up(), "the last answer is too old");
     shared.answered(None);
-    shared.end("fenced".into());
+    shared.end(RingEvent::Replaced);
     assert!(!shared.health().is_up());
 }
 

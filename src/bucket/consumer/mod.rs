@@ -69,8 +69,10 @@ pub enum RingEvent {
     /// This process did not poll for so long that the group has given us up; it joins again by
     /// itself. Claims made before are judged by their leases.
     Stalled(Duration),
-    /// The client cannot go on (another process uses our slot name, or the group refuses us).
-    /// Nothing more comes; leave and join anew, or stop.
+    /// Another process joined under our slot name, and the group follows that one. Nothing more comes.
+    /// Stop: who joins again takes the name back, and the two go on taking it from each other.
+    Replaced,
+    /// The client cannot go on (the group refuses us). Nothing more comes; leave and join anew.
     Ended(String),
 }
 
@@ -83,7 +85,7 @@ pub struct Health {
     pub since_poll: Duration,
     /// Since a broker answered us; `None`: never.
     pub since_answer: Option<Duration>,
-    /// After [`RingEvent::Ended`].
+    /// After [`RingEvent::Ended`] or [`RingEvent::Replaced`].
     pub has_ended: bool,
 }
 

@@ -58,9 +58,8 @@ pub(super) fn run(
             Err(std_mpsc::TryRecvError::Empty) => {}
         }
         poller.tend();
-        if let Err(why) = poller.poll() {
-            tracing::error!(why, "the Kafka consumer cannot go on");
-            shared.end(why);
+        if let Err(last) = poller.poll() {
+            shared.end(last);
             break;
         }
     }
@@ -96,7 +95,8 @@ impl Poller<'_> {
         }
     }
 
-    fn poll(&mut self) -> Result<(), String> {
+    /// `Err`: the last event of this membership.
+    fn poll(&mut self) -> Result<(), RingEvent> {
         let wait = if self.waiting.is_empty() { POLL } else { POLL_FULL };
         let taken = match self.consumer.poll(wait) {
             None => return Ok(()),
@@ -112,7 +112,7 @@ impl Poller<'_> {
     }
 
     /// An error that lasts is logged when it begins, not each time it is repeated.
-    fn judge(&mut self, error: &KafkaError) -> Result<(), String> {
+    fn judge(&mut self, error: &KafkaError) -> Result<(), RingEvent> {
         if let KafkaError::MessageConsumptionFatal(code) = error {
             return Err(cannot_go_on(*code));
         }
@@ -154,13 +154,11 @@ impl Poller<'_> {
     }
 }
 
-/// For people. Whoever is fenced joins again after a while and fences the other: the two take turns
-/// until somebody reads this.
-fn cannot_go_on(code: RDKafkaErrorCode) -> String {
+fn cannot_go_on(code: RDKafkaErrorCode) -> RingEvent {
     if code == RDKafkaErrorCode::FencedInstanceId {
-        "another process joined under our worker.slot; give each worker a slot of its own, or none".to_owned()
+        RingEvent::Replaced
     } else {
-        code.to_string()
+        RingEvent::Ended(code.to_string())
     }
 }
 

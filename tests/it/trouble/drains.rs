@@ -77,6 +77,43 @@ async fn an_api_answers_the_requests_that_it_has_and_takes_no_more() {
 }
 
 #[tokio::test]
+async fn an_api_says_first_that_it_is_not_ready_and_serves_until_everybody_has_heard_it() {
+    let mut site = site(&[]).await;
+    site.start("api", "api-2", &[("api.drain_grace", "4s")]).await;
+    let url = site.url("api-2").to_owned();
+    let asked_at = std::time::Instant::now();
+    ask_to_stop(&mut site, "api-2").await;
+    let ready = site.http.get(format!("{url}/readyz")).send().await.expect("an answer");
+    assert_eq!(ready.status(), 503);
+    let due_at = in_ms(3_600_000).to_rfc3339_opts(SecondsFormat::Millis, true);
+    let body = json!({"payee": "sim_ok", "amount": 100, "currency": "EUR", "dueAt": due_at}).to_string();
+    let mut served = 0;
+    eventually("the grace period is over", seconds(20), || {
+        let request = site.http.post(format!("{url}/v1/scheduled-payments")).bearer_auth(&site.api_key);
+        let request = request.header("Content-Type", "application/json").body(body.clone());
+        let request = request.header("Idempotency-Key", format!("grace-{served}"));
+        served += 1;
+        async move {
+            match request.send().await {
+                Ok(answer) => {
+                    assert_eq!(answer.status(), 201);
+                    assert_eq!(answer.headers()["connection"], "close");
+                    None
+                }
+                Err(error) => {
+                    assert!(error.is_connect(), "closed in a request: {error:?}");
+                    Some(())
+                }
+            }
+        }
+    })
+    .await;
+    assert!(asked_at.elapsed() >= seconds(4), "the port was closed too soon");
+    assert!(served > 5, "{served}");
+    assert_eq!(site.role("api-2").ended(seconds(11)).await, 0);
+}
+
+#[tokio::test]
 async fn a_relay_marks_what_it_has_published_and_gives_its_shards_back() {
     let mut site = site(&[]).await;
     for n in 0..20 {

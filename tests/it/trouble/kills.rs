@@ -106,20 +106,3 @@ async fn a_worker_asked_to_stop_ends_its_call_and_writes_the_outcome() {
         assert_eq!(site.role(role).drain(seconds(15)).await, 0, "{role}");
     }
 }
-
-#[tokio::test]
-async fn two_workers_under_one_slot_name_pay_everything_once() {
-    let mut site = site(&[]).await;
-    site.start("relay", "relay-1", &[]).await;
-    for name in ["twin-1", "twin-2"] {
-        site.start("worker", name, &[("worker.slot", "twin")]).await;
-    }
-    let mut ids = Vec::new();
-    for n in 0..40 {
-        ids.push(site.create(&format!("twin-{n}"), "sim_ok", in_ms(2_000 + 200 * n)).await);
-    }
-    let late_ms = all_paid_once(&site, &ids, seconds(40)).await;
-    assert!(late_ms < 20_000, "{late_ms} ms");
-    let said = site.role("twin-1").log_text() + &site.role("twin-2").log_text();
-    assert!(said.contains("the Kafka client ended: direct mode"), "one of them was shut out: {said}");
-}

@@ -6,6 +6,7 @@ use crate::support::eventually;
 use crate::support::installation::Installation;
 use crate::support::proxy::{Fault, Proxy};
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 /// How many shards each has whose lease has not ended.
 async fn shares(site: &Installation) -> BTreeMap<String, i64> {
@@ -57,8 +58,10 @@ async fn relays_share_the_shards_a_newcomer_gets_its_part_and_what_one_leaves_is
     assert_eq!(site.role("relay-1").drain(seconds(15)).await, 0);
     let held = shares(&site).await;
     assert!(!held.contains_key("relay-1"), "free when it has ended, not when its lease has: {held:?}");
+    let left_at = Instant::now();
     create(&site, "three").await;
     until_shared(&site, &[("relay-2", 1), ("relay-3", 1), ("relay-4", 1)]).await;
+    assert!(left_at.elapsed() < seconds(5), "what one leaves is taken long before a lease of 8 s ends");
     until_all_is_marked(&site).await;
 
     let published = notices(&site).await;
@@ -73,8 +76,10 @@ async fn relays_share_the_shards_a_newcomer_gets_its_part_and_what_one_leaves_is
     assert!(epochs >= Some(2), "shards changed hands: {epochs:?}");
 
     site.role("relay-2").kill();
+    let killed_at = Instant::now();
     create(&site, "killed").await;
     until_shared(&site, &[("relay-3", 2), ("relay-4", 1)]).await;
+    assert!(killed_at.elapsed() < seconds(8 + 5), "its lease, and the others' next look");
     until_all_is_marked(&site).await;
     assert_eq!(notices(&site).await.len(), 90);
     remove(site).await;

@@ -133,3 +133,18 @@ async fn two_migrations_at_once_make_one_schema() {
     let (code, said) = end_of(migrate(&database, "plan"));
     assert_eq!(code, 0, "{said}");
 }
+
+#[tokio::test]
+async fn what_cannot_fit_into_the_server_or_the_machine_is_refused_by_name() {
+    let mut site = site(&[]).await;
+    for role in ["api", "worker"] {
+        let (code, said) = ends(&mut site, role, &[("database.pool", "5000")]).await;
+        assert_eq!(code, 2, "{role}: {said}");
+        assert!(said.contains("database.pool = 5000 is more than the"), "{role}: {said}");
+    }
+    let too_many = [("worker.max_in_flight", "10000000"), ("gateway.max_in_flight", "10000000")];
+    site.start("worker", "worker-1", &too_many).await;
+    let said = site.role("worker-1").log_text();
+    assert!(said.contains("worker.max_in_flight does not fit into the files"), "{said}");
+    assert_eq!(site.role("worker-1").drain(seconds(15)).await, 0);
+}

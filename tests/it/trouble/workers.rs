@@ -1,7 +1,7 @@
 //! Several workers in one group.
 
 use super::own_ring::remove;
-use super::{all_paid_once, in_ms, own_ring, seconds};
+use super::{all_paid_once, in_ms, joined, own_ring, seconds, site};
 use crate::support::eventually;
 use crate::support::installation::Installation;
 use serde_json::Value;
@@ -97,4 +97,23 @@ async fn what_a_worker_leaves_without_a_name_is_taken_over_in_seconds_and_a_dead
     assert!(late_ms < 15_000, "{late_ms} ms");
     until_assigned(&site, &WORKERS[..1], &[183]).await;
     remove(site).await;
+}
+
+#[tokio::test]
+async fn of_two_workers_under_one_slot_name_the_first_says_so_and_ends_and_the_second_pays_everything_once() {
+    let mut site = site(&[]).await;
+    site.start("relay", "relay-1", &[]).await;
+    site.start("worker", "twin-1", &[("worker.slot", "twin")]).await;
+    joined(&site, "twin-1").await;
+    let ids = create(&site, "twin", 80, 1_000).await;
+    site.start("worker", "twin-2", &[("worker.slot", "twin")]).await;
+    assert_eq!(site.role("twin-1").ended(seconds(30)).await, 7, "{}", site.role("twin-1").log_text());
+    let told = site.role("twin-1").log_text();
+    assert!(told.contains("another process joined the group as worker.slot"), "{told}");
+    assert!(told.contains("abandoned 0"), "it drains first: {told}");
+    let late_ms = all_paid_once(&site, &ids, seconds(40)).await;
+    assert!(late_ms < 20_000, "{late_ms} ms");
+    assert_eq!(site.role("twin-2").exit_code(), None, "nobody takes the name back");
+    assert_eq!(said(&site, "twin-2", "partitions revoked"), 0);
+    assert_eq!(site.ledger().await.len(), ids.len());
 }
