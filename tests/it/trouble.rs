@@ -5,6 +5,7 @@
 mod apis;
 mod clocks;
 mod commits;
+mod crowds;
 mod disk;
 mod drains;
 mod kills;

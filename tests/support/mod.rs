@@ -10,6 +10,7 @@ pub mod audit;
 pub mod cancels;
 pub mod cells;
 pub mod cells_table;
+pub mod crowds;
 pub mod database;
 pub mod installation;
 pub mod mixed;
