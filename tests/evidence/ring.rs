@@ -1,10 +1,24 @@
 //! The distributed half: members that come and go, brokers that die, gateways that are slow or hold back,
 //! the midnight of the 1st. On an optimised build, since what is measured is time.
 
+mod clocks;
+mod crowd;
+mod group;
+mod members;
+mod restarts;
+
 use crate::figures::Figures;
 
 /// All of it, or the part of that name.
 pub async fn show(figures: &mut Figures, part: Option<&str>) {
     let wants = |name: &str| part.is_none_or(|part| part == name);
-    let _ = (figures, wants("members"));
+    if wants("members") {
+        members::members_come_and_go(figures).await;
+    }
+    if wants("restarts") {
+        restarts::every_role_is_restarted_in_turn(figures).await;
+    }
+    if wants("clocks") {
+        clocks::wrong_clocks_charge_nothing_early(figures).await;
+    }
 }
