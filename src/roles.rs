@@ -158,7 +158,8 @@ pub async fn api(process: Process) -> Result<(), Ended> {
     let api = &process.config.api;
     let gateways = vec![GatewayName(process.config.gateway.name.clone())];
     let intake = Intake::new(schedule.clone(), process.clock.clone(), process.dice.clone(), api, gateways)
-        .with_callbacks(&process.config.gateway);
+        .with_callbacks(&process.config.gateway)
+        .spreading(&process.config.gateway);
     tracing::info!(listen = api.listen, "the API serves");
     let limits = intake::Limits::from(api);
     intake::serve(listener, intake.router(health), limits, process.clock, process.shutdown.receiver()).await;

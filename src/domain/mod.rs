@@ -23,3 +23,4 @@ pub mod reason;
 pub mod retry;
 pub mod state;
 pub mod verdict;
+pub mod window;

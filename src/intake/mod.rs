@@ -44,6 +44,8 @@ mod answer_tests;
 mod chaos_tests;
 #[cfg(test)]
 mod request_tests;
+#[cfg(test)]
+mod window_tests;
 
 pub use actor::{Scope, actor_name};
 pub use key::{ApiKey, KeyMode, NotAKey};
@@ -95,6 +97,7 @@ impl Intake {
             due_grace: api.due_grace,
             max_amount_minor: api.max_amount_minor,
             gateways,
+            execute_within: None,
         };
         Self {
             schedule,
@@ -111,6 +114,13 @@ impl Intake {
     #[must_use]
     pub fn with_callbacks(self, gateway: &config::Gateway) -> Self {
         Self { sender: Arc::new(callback::Sender::of(gateway)), ..self }
+    }
+
+    /// From now on payments that name no window of their own are spread over this gateway's.
+    #[must_use]
+    pub fn spreading(self, gateway: &config::Gateway) -> Self {
+        let terms = Terms { execute_within: gateway.execute_within, ..(*self.terms).clone() };
+        Self { terms: Arc::new(terms), ..self }
     }
 
     /// Every route, each answer wrapped; `beside` is what else this process serves, such as health

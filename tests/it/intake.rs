@@ -65,6 +65,26 @@ async fn a_created_payment_is_found_again() {
 }
 
 #[tokio::test]
+async fn a_window_is_shown_and_a_payment_without_one_has_no_such_name() {
+    let api = Api::start(|_| {}).await;
+    let mut body = payment(&due_in(3_600));
+    let without = api.post("key-1", &body).await;
+    assert_eq!((without.status, without.json().get("executeWithin")), (201, None), "{}", without.text);
+    body["executeWithin"] = json!(600);
+    let created = api.post("key-2", &body).await;
+    let id = id_of(&created);
+    assert_eq!(created.json()["executeWithin"], json!(600));
+    assert_eq!(api.post("key-2", &body).await.text, created.text);
+    let found = api.payment("GET", &id).await.json();
+    assert_eq!((&found["dueAt"], &found["executeWithin"]), (&body["dueAt"], &json!(600)));
+    let instant = |text: &Value| text.as_str().unwrap().parse::<DateTime<Utc>>().unwrap();
+    let after = instant(&found["nextAttemptAt"]) - instant(&found["dueAt"]);
+    assert!((TimeDelta::zero()..TimeDelta::seconds(600)).contains(&after), "{found}");
+    body["executeWithin"] = json!(300);
+    assert_eq!(api.post("key-2", &body).await.json()["differs"], json!(["/executeWithin"]));
+}
+
+#[tokio::test]
 async fn the_same_key_and_body_get_the_same_bytes_even_after_a_cancel() {
     let api = Api::start(|_| {}).await;
     let body = payment(&due_in(3_600));

@@ -15,4 +15,5 @@ mod settles;
 mod sharing;
 mod storm;
 mod violations;
+mod windows;
 pub mod world;

@@ -69,13 +69,13 @@ const STATEMENTS: &[Hot] = &[
     Hot {
         name: "claim_late_candidates",
         arguments: "DAY - 1, DAY, 'sandbox', interval '15 s', 200::bigint",
-        index: "payments_TODAY_gateway_next_attempt_at_idx",
+        index: "payments_TODAY_gateway_next_attempt_at_due_day_idx",
         days: &[-1, 0],
     },
     Hot {
         name: "oldest_due",
         arguments: "DAY - 1, DAY",
-        index: "payments_TODAY_gateway_next_attempt_at_idx",
+        index: "payments_TODAY_gateway_next_attempt_at_due_day_idx",
         days: &[-1, 0],
     },
     Hot {
