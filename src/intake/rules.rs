@@ -281,13 +281,17 @@ impl Findings {
         let room = request.execute_before.map(|deadline| deadline - request.due_at);
         let Some(seconds) = request.execute_within else {
             let whole = room.map_or(i64::MAX, |room| room.num_seconds());
-            return terms.execute_within.and_then(|usual| Window::of_seconds(whole.min(usual.seconds().into())));
+            return terms
+                .execute_within
+                .and_then(|usual| Window::of_seconds(whole.min(usual.seconds().into())));
         };
         let window = Window::of_seconds(seconds);
         let allowed = seconds == 0 || window.is_some();
         self.require(allowed, "/executeWithin", Code::OutOfRange, "executeWithin is 0 to 86400 seconds.");
         // A deadline before the due time is told of already.
-        let fits = window.zip(room).is_none_or(|(window, room)| room >= window.length() || room <= TimeDelta::zero());
+        let fits = window
+            .zip(room)
+            .is_none_or(|(window, room)| room >= window.length() || room <= TimeDelta::zero());
         let detail = "executeBefore is earlier than dueAt + executeWithin.";
         self.require(fits, "/executeBefore", Code::ExecuteBeforeWithinWindow, detail);
         window

@@ -53,7 +53,11 @@ fn a_window_is_whole_seconds_up_to_a_day_and_none_asks_for_none() {
     }
     for wrong in [json!("PT5M"), json!("300"), json!(1.5), json!(null), json!(true)] {
         let refused = request(&json!({"executeWithin": wrong})).err().unwrap();
-        assert_eq!((refused.code, &*refused.errors[0].pointer), (Code::WrongType, "/executeWithin"), "{wrong}");
+        assert_eq!(
+            (refused.code, &*refused.errors[0].pointer),
+            (Code::WrongType, "/executeWithin"),
+            "{wrong}"
+        );
     }
 }
 

@@ -130,9 +130,8 @@ pub(super) fn payment(row: &PgRow) -> Result<Payment, Error> {
 /// The window after its due time within which a payment is first tried.
 pub(super) fn window(row: &PgRow) -> Result<Option<Window>, Error> {
     let seconds: Option<i32> = row.try_get("execute_within_s")?;
-    let read = |seconds: i32| {
-        Window::of_seconds(seconds.into()).ok_or_else(|| unfit("execute_within_s", &seconds))
-    };
+    let read =
+        |seconds: i32| Window::of_seconds(seconds.into()).ok_or_else(|| unfit("execute_within_s", &seconds));
     seconds.map(read).transpose()
 }
 

@@ -105,6 +105,7 @@ statements! {
     SETTLE = "sql/settle.sql",
     SETTLED_ATTEMPTS = "sql/settled_attempts.sql",
     STAGE = "sql/stage.sql",
+    STAGE_CROWD = "sql/stage_crowd.sql",
     STAGE_NEXT = "sql/stage_next.sql",
     STAGE_WINDOW = "sql/stage_window.sql",
     STILL_CLAIMABLE = "sql/still_claimable.sql",

@@ -73,6 +73,7 @@ const SITUATIONS: [&str; 39] = [
     "wished already",
     "deferred",
     "staged",
+    "a crowd",
     "marked",
     "shard lost",
     "shard changed hands",

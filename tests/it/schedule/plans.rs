@@ -123,6 +123,12 @@ const STATEMENTS: &[Hot] = &[
         days: &[0],
     },
     Hot {
+        name: "stage_crowd",
+        arguments: "SHARDS, (DAY::timestamp AT TIME ZONE 'UTC'), (DAY::timestamp AT TIME ZONE 'UTC') + interval '12 min', 1000::bigint",
+        index: "due_notices_TODAY_shard_not_before_notice_id_idx",
+        days: &[0],
+    },
+    Hot {
         name: "mark",
         arguments: "(DAY::timestamp AT TIME ZONE 'UTC'), (DAY::timestamp AT TIME ZONE 'UTC') + interval '1 min',
             array_fill(1::bigint, ARRAY[200]), SMALLS, array_fill(now(), ARRAY[200]), 1, 0, 'r', 1::bigint",

@@ -38,7 +38,8 @@ async fn a_payment_with_a_window_is_noticed_claimed_and_called_late_from_its_own
     // A repetition is answered with the same instant, and a window that does not fit is refused below too.
     let again = world.api.create(&new).await.unwrap();
     assert!(matches!(again, CreateAnswer::Replayed(view) if view.payment.next_attempt_at == planned));
-    let moved = format!("UPDATE payments SET execute_before = due_at + interval '3599 s' WHERE id = '{}'", new.id);
+    let moved =
+        format!("UPDATE payments SET execute_before = due_at + interval '3599 s' WHERE id = '{}'", new.id);
     let refused = sqlx::query(sqlx::AssertSqlSafe(moved)).execute(&mut world.sql().await).await.unwrap_err();
     assert!(refused.to_string().contains("window_ends_by_the_deadline"), "{refused}");
 }
@@ -50,9 +51,8 @@ async fn a_crowd_due_at_one_instant_is_spread_over_its_window() {
     for number in 0..120 {
         world.create(&within(world.payment(&format!("k{number}"), due_at), 600)).await;
     }
-    let minutes: i64 = world
-        .one("SELECT count(DISTINCT date_trunc('minute', not_before - due_at)) FROM due_notices")
-        .await;
+    let minutes: i64 =
+        world.one("SELECT count(DISTINCT date_trunc('minute', not_before - due_at)) FROM due_notices").await;
     assert_eq!(minutes, 10, "twelve a minute by expectation");
     let outside: i64 = world
         .one(
@@ -61,8 +61,10 @@ async fn a_crowd_due_at_one_instant_is_spread_over_its_window() {
         )
         .await;
     assert_eq!(outside, 0);
-    let rows: Vec<(uuid::Uuid, DateTime<Utc>)> =
-        sqlx::query_as("SELECT id, next_attempt_at FROM payments").fetch_all(&mut world.sql().await).await.unwrap();
+    let rows: Vec<(uuid::Uuid, DateTime<Utc>)> = sqlx::query_as("SELECT id, next_attempt_at FROM payments")
+        .fetch_all(&mut world.sql().await)
+        .await
+        .unwrap();
     for (id, at) in rows {
         let id = punctual::domain::ids::PaymentId::from_uuid(id).unwrap();
         assert_eq!(at, first_attempt_at(id, due_at, Window::of_seconds(600)));
