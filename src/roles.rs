@@ -29,11 +29,15 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 mod audit;
+mod forecast;
 mod keys;
+mod look;
 mod publisher;
 
 pub use audit::audit_check;
+pub use forecast::forecast;
 pub use keys::{keys, new_key};
+pub use look::bucket;
 pub use publisher::publisher;
 use publisher::require_topics;
 

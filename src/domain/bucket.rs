@@ -188,6 +188,13 @@ pub fn phase(slot: Slot, now: DateTime<Utc>) -> Phase {
     }
 }
 
+/// The minute of this slot that runs at `now`, or else its next one.
+#[must_use]
+pub fn coming_minute(slot: Slot, now: DateTime<Utc>) -> DateTime<Utc> {
+    let ahead = (i64::from(slot.0) - i64::from(Slot::of(now).0)).rem_euclid(i64::from(SLOTS));
+    minute_start(now) + TimeDelta::microseconds(ahead * MINUTE_US)
+}
+
 /// The latest minute of this slot that has started at `instant`.
 fn latest_minute(slot: Slot, instant: DateTime<Utc>) -> DateTime<Utc> {
     let back = (i64::from(Slot::of(instant).0) - i64::from(slot.0)).rem_euclid(i64::from(SLOTS));
@@ -274,6 +281,16 @@ pub fn murmur2(bytes: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_slot_has_one_minute_in_the_hour_from_now() {
+        let now = "2026-11-29T14:58:31Z".parse::<DateTime<Utc>>().unwrap();
+        let mut minutes: Vec<_> = Slot::all().map(|slot| (coming_minute(slot, now), slot)).collect();
+        minutes.sort_unstable();
+        assert!(minutes.iter().all(|(minute, slot)| Slot::of(*minute) == *slot));
+        let first = minute_start(now);
+        assert!((0..).zip(&minutes).all(|(n, (minute, _))| *minute == first + MINUTE * n));
+    }
 
     #[test]
     fn whole_minutes_begin_after_the_lead_and_end_within_the_longest() {

@@ -32,6 +32,8 @@ pub struct Due {
     pub count: i64,
     /// Of `count`.
     pub precision: Precision,
+    /// The first of them that was met; `None`: there is none.
+    pub first_at: Option<DateTime<Utc>>,
 }
 
 /// A span with what becomes of its work.
@@ -88,7 +90,13 @@ mod tests {
             .zip(counts)
             .map(|(n, count)| {
                 let from = start() + TimeDelta::minutes(n);
-                Due { from, until: from + TimeDelta::minutes(1), count: *count, precision: Precision::Exact }
+                Due {
+                    from,
+                    until: from + TimeDelta::minutes(1),
+                    count: *count,
+                    precision: Precision::Exact,
+                    first_at: None,
+                }
             })
             .collect()
     }

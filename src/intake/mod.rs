@@ -24,6 +24,7 @@ mod create;
 mod cursor;
 mod envelope;
 mod filters;
+mod forecast;
 mod headers;
 mod history;
 mod instant;
@@ -48,6 +49,7 @@ mod request_tests;
 mod window_tests;
 
 pub use actor::{Scope, actor_name};
+pub use forecast::{Account, forecast_as_json};
 pub use key::{ApiKey, KeyMode, NotAKey};
 pub use problem::{Code, FieldError, Parts, Problem, Retryable};
 pub use rules::Terms;
@@ -78,6 +80,9 @@ pub struct Intake {
     terms: Arc<Terms>,
     keys: Arc<KeyCache>,
     request_timeout: Duration,
+    /// What was counted last, for whoever asks next.
+    counted: Arc<forecast::Counted>,
+    account: Arc<Account>,
     /// Boxed away, because hardly any installation has one.
     sender: Arc<Option<callback::Sender>>,
 }
@@ -106,6 +111,8 @@ impl Intake {
             terms: Arc::new(terms),
             keys: Arc::new(KeyCache::new(api.key_cache)),
             request_timeout: api.request_timeout,
+            counted: Arc::default(),
+            account: Arc::default(),
             sender: Arc::default(),
         }
     }
@@ -116,11 +123,12 @@ impl Intake {
         Self { sender: Arc::new(callback::Sender::of(gateway)), ..self }
     }
 
-    /// From now on payments that name no window of their own are spread over this gateway's.
+    /// From now on payments that name no window of their own are spread over this gateway's, and the
+    /// forecast knows its permitted rate.
     #[must_use]
     pub fn spreading(self, gateway: &config::Gateway) -> Self {
         let terms = Terms { execute_within: gateway.execute_within, ..(*self.terms).clone() };
-        Self { terms: Arc::new(terms), ..self }
+        Self { terms: Arc::new(terms), account: Arc::new(Account::of(gateway)), ..self }
     }
 
     /// Every route, each answer wrapped; `beside` is what else this process serves, such as health
@@ -135,6 +143,7 @@ impl Intake {
             .route("/v1/scheduled-payments", get(list::get).post(create::post))
             .route("/v1/scheduled-payments/{id}", get(read::get).delete(cancel::delete))
             .route("/v1/scheduled-payments/{id}/history", get(history::get))
+            .route("/v1/forecast", get(forecast::get))
             .route("/v1/gateway-callbacks/{gateway}", post(callback::post))
             .route("/problems/{code}", get(problem::page))
             .with_state(self)

@@ -16,9 +16,9 @@ use sqlx::{PgPool, Row};
 use std::collections::BTreeSet;
 
 /// Counted of one minute and gateway, at most.
-pub const MOST_A_MINUTE: i64 = 1_000_000;
+const MOST_A_MINUTE: i64 = 1_000_000;
 /// Counted of one day and gateway, at most.
-pub const MOST_A_DAY: i64 = 100_000;
+const MOST_A_DAY: i64 = 100_000;
 const MINUTES: usize = 60;
 const DAYS: u64 = 31;
 
@@ -77,7 +77,8 @@ fn near_spans(now: DateTime<Utc>) -> Vec<Span> {
     let next = minute_start(now) + TimeDelta::minutes(1);
     let mut spans = vec![(DateTime::UNIX_EPOCH, now), (now, next)];
     let follows = |(_, end): &Span| Some((*end, *end + TimeDelta::minutes(1)));
-    spans.extend(std::iter::successors(Some((next, next + TimeDelta::minutes(1))), follows).take(MINUTES - 1));
+    spans
+        .extend(std::iter::successors(Some((next, next + TimeDelta::minutes(1))), follows).take(MINUTES - 1));
     spans
 }
 
@@ -121,7 +122,8 @@ async fn count(
         let count: i64 = row.try_get("due").map_err(before_commit)?;
         let precision = if count < most { Precision::Exact } else { Precision::AtLeast };
         let live = row.try_get("live").map_err(before_commit)?;
-        Ok((Due { from: *from, until: *until, count, precision }, live))
+        let first_at = row.try_get("first_at").map_err(before_commit)?;
+        Ok((Due { from: *from, until: *until, count, precision, first_at }, live))
     };
     counted.iter().zip(spans).map(read).collect()
 }
@@ -147,7 +149,7 @@ mod tests {
     #[test]
     fn a_count_that_stopped_becomes_an_estimate_only_where_that_says_more() {
         let now = DateTime::UNIX_EPOCH;
-        let due = |count, precision| Due { from: now, until: now, count, precision };
+        let due = |count, precision| Due { from: now, until: now, count, precision, first_at: None };
         let stopped = due(100_000, Precision::AtLeast);
         assert_eq!(estimated(stopped, 3_000_000), due(3_000_000, Precision::About));
         assert_eq!(estimated(stopped, 7), stopped);

@@ -5,6 +5,7 @@ mod claims;
 mod create;
 #[cfg(feature = "faults")]
 mod declines;
+mod forecast;
 mod guards;
 mod history;
 mod lost;
