@@ -25,12 +25,16 @@ use std::sync::Arc;
 
 mod audit;
 mod fits;
+mod forecast;
 mod keys;
+mod look;
 mod publisher;
 mod worker;
 
 pub use audit::audit_check;
+pub use forecast::forecast;
 pub use keys::{keys, new_key};
+pub use look::bucket;
 pub use publisher::publisher;
 use publisher::require_topics;
 pub use worker::worker;
@@ -158,7 +162,8 @@ pub async fn api(mut process: Process) -> Result<(), Ended> {
     let api = &process.config.api;
     let gateways = vec![GatewayName(process.config.gateway.name.clone())];
     let intake = Intake::new(schedule.clone(), process.clock.clone(), process.dice.clone(), api, gateways)
-        .with_callbacks(&process.config.gateway);
+        .with_callbacks(&process.config.gateway)
+        .spreading(&process.config.gateway);
     tracing::info!(listen = api.listen, "the API serves");
     let limits = intake::Limits::from(api);
     intake::serve(listener, intake.router(health), limits, process.clock, process.shutdown.receiver()).await;

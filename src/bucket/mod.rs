@@ -21,6 +21,7 @@ mod producer;
 pub mod dump;
 pub mod in_process;
 pub mod probe;
+pub mod survey;
 pub mod topics;
 
 pub use connect::BadSettings;

@@ -8,6 +8,7 @@ pub mod declines;
 pub mod effect;
 pub mod event_type;
 pub mod facts;
+pub mod forecast;
 pub mod guard;
 #[doc(hidden)]
 pub mod guard_cases;
@@ -23,3 +24,4 @@ pub mod reason;
 pub mod retry;
 pub mod state;
 pub mod verdict;
+pub mod window;

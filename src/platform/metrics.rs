@@ -64,7 +64,7 @@ fn transitions() -> Vec<[&'static str; 2]> {
 metrics! {
     // The promise itself.
     Histogram PAYMENT_LATENESS = "payment_lateness_seconds", Seconds,
-        "From the due instant of a payment to its first claim, by the database clock.", [], LATENESS;
+        "From the instant that a payment's first try was planned for, its due time unless it has a window, to its first claim, by the database clock.", [], LATENESS;
     Counter PAYMENT_EARLY = "payment_early_total", Count,
         "Claims that began before the payment's due instant. Stays 0; any other value pages.", [], &[];
     Gauge PAYMENTS_DUE_OLDEST_AGE = "payments_due_oldest_age_seconds", Seconds,

@@ -227,6 +227,16 @@ impl Schedule for Line {
         self.call(self.memory.stage(shard, lead, limit)).await
     }
 
+    async fn stage_crowd(
+        &self,
+        shard: &ShardLease,
+        beyond: Duration,
+        within: Duration,
+        limit: u32,
+    ) -> Result<Staged, ScheduleError> {
+        self.call(self.memory.stage_crowd(shard, beyond, within, limit)).await
+    }
+
     async fn mark(&self, shard: &ShardLease, published: &[StagedNotice]) -> Result<bool, ScheduleError> {
         for staged in published.iter().filter(|staged| !self.kafka.has_acknowledged(staged.notice_id)) {
             self.trace.broke(

@@ -5,6 +5,7 @@ mod claims;
 mod create;
 #[cfg(feature = "faults")]
 mod declines;
+mod forecast;
 mod guards;
 mod history;
 mod lost;
@@ -15,4 +16,5 @@ mod settles;
 mod sharing;
 mod storm;
 mod violations;
+mod windows;
 pub mod world;
