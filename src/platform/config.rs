@@ -152,7 +152,7 @@ settings! {
         late_by: Duration = secs(15), "The late scan claims rows this much overdue; 0 while Kafka is away.";
         late_poll: Duration = secs(1), "How often the late scan looks.";
         defer_after: Duration = secs(60), "A record held for so long by a closed gateway is left to the late scan.";
-        max_held: usize = 100_000, "Most notices held in memory for their instant.";
+        max_held: usize = 100_000, "Most notices held in memory for their instant, at 300 bytes or less each.";
         clock_tolerance: Duration = ms(500), "Host and database clock further apart than this stop claiming.";
         drain: Duration = secs(25), "Longest wait for calls in flight at shutdown.";
     }

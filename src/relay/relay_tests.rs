@@ -125,6 +125,7 @@ impl Schedule for Outbox {
         &self,
         _: &ClaimTerms,
         _: Duration,
+        _: &[i16],
         _: &[ClaimId],
     ) -> Result<Vec<Claimed>, ScheduleError> {
         unreachable!("a relay claims nothing")

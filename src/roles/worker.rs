@@ -40,7 +40,7 @@ pub async fn worker(mut process: Process) -> Result<(), Ended> {
         gateways: vec![gateway],
         clock: process.clock.clone(),
         dice: process.dice.clone(),
-        join: joiner(process.config.kafka.clone(), process.config.worker.slot.clone(), process.clock.clone()),
+        join: joiner(&process.config, process.clock.clone()),
     });
     process.serve_health(works(process.postgres_is_ready(&schedule), condition)).await?;
     let told = tokio::spawn(tell_of_leaving(process.clone(), schedule.clone()));
@@ -133,7 +133,9 @@ async fn register(schedule: &Postgres, profile: &gateway::Profile) -> Result<(),
     )))
 }
 
-fn joiner(kafka: config::Kafka, slot: String, clock: SharedClock) -> worker::Join {
+fn joiner(config: &config::Config, clock: SharedClock) -> worker::Join {
+    let (kafka, slot) = (config.kafka.clone(), config.worker.slot.clone());
+    let buffer = RING_BUFFER.min(config.worker.max_held / 16);
     Box::new(move || {
         let (kafka, slot, clock) = (kafka.clone(), slot.clone(), clock.clone());
         Box::pin(async move {
@@ -144,12 +146,13 @@ fn joiner(kafka: config::Kafka, slot: String, clock: SharedClock) -> worker::Joi
                 }
                 Err(error) => return Err(error.to_string()),
             }
-            bucket::Ring::join(&kafka, &slot, RING_BUFFER, clock).map_err(|error| error.to_string())
+            bucket::Ring::join(&kafka, &slot, buffer, clock).map_err(|error| error.to_string())
         })
     })
 }
 
-/// Records that may wait between Kafka's thread and the worker's loop.
+/// Records that may wait between Kafka's thread and the worker's loop. Of a small hold less, so that what a
+/// crowded one keeps free is not filled by what was on its way already.
 const RING_BUFFER: usize = 4_096;
 
 fn works(readiness: Readiness, condition: watch::Receiver<Condition>) -> Readiness {

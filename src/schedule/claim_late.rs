@@ -21,14 +21,21 @@ const LATE_WHILE_AWAY: Duration = Duration::from_secs(2);
 /// Due day, id and claims so far of a late row.
 type Late = (NaiveDate, Uuid, i32);
 
+/// Which late rows.
+pub(super) struct Wanted {
+    pub(super) late_by: Duration,
+    /// Lanes whose rows are passed over.
+    pub(super) but_lanes: Vec<i16>,
+}
+
 pub(super) async fn claim_late(
     pool: PgPool,
     terms: Terms,
-    late_by: Duration,
+    wanted: Wanted,
     claim_ids: Vec<ClaimId>,
 ) -> Result<Vec<Claimed>, ScheduleError> {
     let mut late = Vec::new();
-    match batch(&pool, &terms, late_by, &claim_ids, &mut late).await {
+    match batch(&pool, &terms, &wanted, &claim_ids, &mut late).await {
         Err(BatchFailure::BadRow(error)) => {
             tracing::warn!(%error, rows = late.len(), "a late batch holds a bad row");
             shed_bad_rows(&pool, &terms, late, error).await?;
@@ -43,12 +50,12 @@ pub(super) async fn claim_late(
 async fn batch(
     pool: &PgPool,
     terms: &Terms,
-    late_by: Duration,
+    wanted: &Wanted,
     claim_ids: &[ClaimId],
     late: &mut Vec<Late>,
 ) -> Result<Vec<Claimed>, BatchFailure> {
     let mut transaction = pool.begin().await?;
-    *late = scan(&mut transaction, terms, late_by, claim_ids.len()).await?;
+    *late = scan(&mut transaction, terms, wanted, claim_ids.len()).await?;
     let mut days: BTreeMap<NaiveDate, Vec<Candidate>> = BTreeMap::new();
     for ((day, id, attempt), claim_id) in late.iter().zip(claim_ids) {
         let candidate = Candidate { id: *id, attempt: *attempt, claim_id: *claim_id };
@@ -73,7 +80,7 @@ pub(super) async fn leave(pool: PgPool, slot: String, length: Duration) -> Resul
 async fn scan(
     transaction: &mut PgConnection,
     terms: &Terms,
-    late_by: Duration,
+    wanted: &Wanted,
     limit: usize,
 ) -> Result<Vec<Late>, Error> {
     let bounds = sqlx::query(statements::OPEN_DAYS).fetch_one(&mut *transaction).await?;
@@ -81,8 +88,8 @@ async fn scan(
         return Ok(Vec::new());
     }
     let late_by = match bounds.try_get::<bool, _>("someone_is_away")? {
-        true => late_by.min(LATE_WHILE_AWAY),
-        false => late_by,
+        true => wanted.late_by.min(LATE_WHILE_AWAY),
+        false => wanted.late_by,
     };
     sqlx::query_as(statements::CLAIM_LATE_CANDIDATES)
         .bind(bounds.try_get::<NaiveDate, _>("oldest_open_day")?)
@@ -90,6 +97,7 @@ async fn scan(
         .bind(&terms.terms.gateway.0)
         .bind(interval(late_by))
         .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+        .bind(&wanted.but_lanes)
         .fetch_all(transaction)
         .await
 }

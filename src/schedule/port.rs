@@ -190,11 +190,13 @@ pub trait Schedule: Send + Sync + 'static {
         claim_ids: &[ClaimId],
     ) -> impl Future<Output = Result<Vec<ClaimAnswer>, ScheduleError>> + Send;
 
-    /// Claims up to `claim_ids.len()` rows at least `late_by` overdue, oldest first, skipping locked.
+    /// Claims up to `claim_ids.len()` rows at least `late_by` overdue, oldest first, skipping locked, and
+    /// passing over the rows of the lanes in `but_lanes`.
     fn claim_late(
         &self,
         terms: &ClaimTerms,
         late_by: Duration,
+        but_lanes: &[i16],
         claim_ids: &[ClaimId],
     ) -> impl Future<Output = Result<Vec<Claimed>, ScheduleError>> + Send;
 

@@ -370,9 +370,11 @@ impl Schedule for Postgres {
         &self,
         terms: &ClaimTerms,
         late_by: Duration,
+        but_lanes: &[i16],
         claim_ids: &[ClaimId],
     ) -> Result<Vec<Claimed>, ScheduleError> {
-        whole(claim_late::claim_late(self.pool.clone(), self.terms(terms), late_by, claim_ids.to_vec())).await
+        let wanted = claim_late::Wanted { late_by, but_lanes: but_lanes.to_vec() };
+        whole(claim_late::claim_late(self.pool.clone(), self.terms(terms), wanted, claim_ids.to_vec())).await
     }
 
     async fn recover(

@@ -97,6 +97,8 @@ impl Clients {
             },
             execute_before,
             gateway: dials.profile.name.clone(),
+            // Of two actors, one of whom has nine in ten.
+            lane: i16::from(number.is_multiple_of(10)),
             retry: RetryPolicy {
                 max_sends: i16::try_from(1 + chance.below(6)).unwrap(),
                 on_soft_decline: if chance.hits(150) { OnSoftDecline::Fail } else { OnSoftDecline::Retry },

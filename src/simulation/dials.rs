@@ -182,6 +182,8 @@ impl Dials {
             late_by: secs(4),
             defer_after: secs(chance.pick(&[2, 8])),
             drain: secs(9),
+            // In every fifth world so little that it is crowded most of the time.
+            max_held: if seed % 5 == 2 { 24 } else { config::Worker::default().max_held },
             ..config::Worker::default()
         };
         let mut world = Self {

@@ -271,9 +271,10 @@ impl Schedule for Line {
         &self,
         terms: &ClaimTerms,
         late_by: Duration,
+        but_lanes: &[i16],
         claim_ids: &[ClaimId],
     ) -> Result<Vec<Claimed>, ScheduleError> {
-        let ours = self.call(self.memory.claim_late(terms, late_by, claim_ids)).await?;
+        let ours = self.call(self.memory.claim_late(terms, late_by, but_lanes, claim_ids)).await?;
         ours.iter().for_each(|claimed| self.tell_claim(claimed, Met::ClaimedLate));
         Ok(ours)
     }

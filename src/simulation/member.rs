@@ -144,7 +144,7 @@ impl Member {
         let now = self.membership.host.time.wall();
         let offsets = self.feed.offsets();
         for part in self.membership.kafka.unread(&self.positions) {
-            if !is_open(part, now) {
+            if !is_open(part, now) || self.feed.minutes_wait() && part.0 != Channel::Now {
                 continue;
             }
             let position = self.positions.entry(part).or_default();

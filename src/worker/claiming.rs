@@ -77,17 +77,18 @@ impl<S: Schedule> Step<S> {
         }
     }
 
-    /// At most `limit` overdue rows. If the answer to its COMMIT was lost, nobody here knows what it
+    /// At most `limit` overdue rows, none of `but_lanes`. If the answer to its COMMIT was lost, nobody here knows what it
     /// won: nothing is sent, and the reaper has those payments asked about.
     pub(super) async fn claim_late(
         &self,
         terms: &ClaimTerms,
         late_by: Duration,
+        but_lanes: &[i16],
         limit: usize,
     ) -> Vec<Claimed> {
         let claim_ids: Vec<_> = (0..limit).map(|_| self.dice.claim_id()).collect();
         let before = self.clock.wall();
-        match self.schedule.claim_late(terms, late_by, &claim_ids).await {
+        match self.schedule.claim_late(terms, late_by, but_lanes, &claim_ids).await {
             Ok(ours) => {
                 self.progress.claimed(ours.iter(), ClaimedBy::LateScan);
                 self.sample(before, ours.iter());

@@ -1,11 +1,17 @@
 //! Rows that Kafka did not bring in time, and whose turn it is while there are many of them.
 //!
 //! **Promises.** Every `late_poll` each gateway's overdue rows are looked for, with slots that no notice
-//! wants. A scan that finds as many as it asked for says that older rows wait than any notice held here may
-//! be: the gateway is *behind*, and until a scan comes back with fewer, its slots are the scan's alone and
-//! it looks again as soon as it has some. Questions about unknown outcomes alone do not make it so: they may
-//! take long, and must not keep a payment from its instant. So a backlog goes oldest first (rule R10), over all workers: each
-//! scan takes the oldest rows that nobody holds.
+//! wants. A scan that finds as many as it asked for says that older rows wait than any notice of the same
+//! lanes (actors) held here may be: the gateway is *behind*, and until a scan comes back with fewer, the
+//! notices of those lanes wait and it is scanned again as soon as it has slots. Questions about unknown
+//! outcomes alone do not make it so: they may take long, and must not keep a payment from its instant. So a
+//! backlog goes oldest first (rule R10), over all workers: each scan takes the oldest rows that nobody holds.
+//!
+//! **Whose backlog.** Oldest first is a promise to one actor. While a gateway is behind, three take turns with
+//! its free slots: notices of other lanes; the oldest rows of all; and the oldest rows of lanes that the
+//! scans before did not bring, until every lane had its turn. So an actor's million does not stand before
+//! another's ten. The last of the three reads past the crowd's rows, in time that grows with them, so it is
+//! made seldom: it takes at most a fiftieth of a worker's time. Where nothing is behind, there are no turns.
 //!
 //! **Why not by notices.** A worker that comes back to a day's backlog is given it partition by partition,
 //! in the order in which Kafka hands them over, and another worker has the rest. Its hold sorts what it
@@ -18,6 +24,7 @@ use super::step::Late;
 use crate::domain::ids::GatewayName;
 use crate::domain::lease::Mono;
 use crate::schedule::Schedule;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +35,84 @@ pub(super) enum Which {
     All,
     /// Those that are behind.
     Behind,
+}
+
+/// What one scan asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Scan {
+    whose: Whose,
+    wanted: usize,
+    /// How long the answer took.
+    took: Duration,
+}
+
+/// Whose rows a scan brings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// The oldest of all.
+    Anyone,
+    /// The oldest of lanes whose turn it was not yet.
+    Others,
+}
+
+/// A scan for others waits so many times its own length before the next one.
+const PAUSE_PER_LENGTH: u32 = 50;
+
+/// Who goes next at a gateway that is behind.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    /// The lanes of the last full scan for anyone: their rows are older than their notices.
+    crowd: BTreeSet<i16>,
+    /// Lanes that had their turn in this round of scans for others, and have more.
+    had_theirs: BTreeSet<i16>,
+    /// Notices went last, so a scan is next.
+    scan_is_next: bool,
+    /// A scan for anyone went last.
+    others_are_next: bool,
+    /// `None`: at once.
+    others_at: Option<Mono>,
+}
+
+impl Turns {
+    /// Notices took slots.
+    pub(super) fn notices_went(&mut self) {
+        self.scan_is_next = true;
+    }
+
+    fn next_scan(&self, now: Mono) -> Whose {
+        if self.others_are_next && self.others_at.is_none_or(|at| now >= at) {
+            Whose::Others
+        } else {
+            Whose::Anyone
+        }
+    }
+
+    /// Lanes that a scan passes over.
+    fn passed_over(&self, whose: Whose) -> Vec<i16> {
+        match whose {
+            Whose::Anyone => Vec::new(),
+            Whose::Others => self.crowd.union(&self.had_theirs).copied().collect(),
+        }
+    }
+
+    /// A scan came back, full or not, with rows of these lanes; `poll` is the wait after one that found
+    /// nobody.
+    fn scanned(&mut self, scan: Scan, found: usize, lanes: BTreeSet<i16>, now: Mono, poll: Duration) {
+        self.others_are_next = scan.whose == Whose::Anyone;
+        match scan.whose {
+            Whose::Anyone => self.crowd = lanes,
+            Whose::Others => {
+                let nobody = found == 0 && self.had_theirs.is_empty();
+                if found >= scan.wanted {
+                    self.had_theirs.extend(lanes);
+                } else {
+                    self.had_theirs.clear();
+                }
+                let least = if nobody { poll } else { Duration::ZERO };
+                self.others_at = Some(Mono(now.0 + (scan.took * PAUSE_PER_LENGTH).max(least)));
+            }
+        }
+    }
 }
 
 impl<S: Schedule> Worker<S> {
@@ -46,25 +131,38 @@ impl<S: Schedule> Worker<S> {
             let free = lane.slots.available_permits();
             // Half is left to notices that become due while the scan is asked.
             let spare = if kafka_is_up && !lane.behind { free.div_ceil(2) } else { free };
+            let whose = if lane.behind { lane.turns.next_scan(now) } else { Whose::Anyone };
+            // Who has few has room beside who has many.
+            let spare = if whose == Whose::Others { spare.div_ceil(2) } else { spare };
             let spare = spare.min(self.settings.claim_batch);
             if spare == 0 {
                 continue;
             }
             lane.scans = true;
+            lane.turns.scan_is_next = false;
+            let but_lanes = lane.turns.passed_over(whose);
             let (step, permits, name) = (Arc::clone(&lane.step), lane.take(spare), name.clone());
+            let clock = Arc::clone(&self.clock);
             self.steps += 1;
-            self.tasks
-                .spawn(async move { Done::LateScan(name, spare, step.find_late(late_by, permits).await) });
+            self.tasks.spawn(async move {
+                let late = step.find_late(late_by, &but_lanes, permits).await;
+                let took = clock.mono().0.saturating_sub(now.0);
+                Done::LateScan(name, Scan { whose, wanted: spare, took }, late)
+            });
         }
     }
 
     /// Carries out what a scan found. Still one of the steps: what was claimed must be sent or given back,
     /// drain or not.
-    pub(super) fn found_late(&mut self, name: &GatewayName, asked: usize, late: Late) {
+    pub(super) fn found_late(&mut self, name: &GatewayName, scan: Scan, late: Late) {
         let now = self.clock.mono();
         let Some(lane) = self.lanes.get_mut(name) else { return };
         lane.scans = false;
-        lane.behind = late.len() >= asked && late.has_first_sends();
+        let lanes = late.lanes();
+        if scan.whose == Whose::Anyone {
+            lane.behind = late.len() >= scan.wanted && !lanes.is_empty();
+        }
+        lane.turns.scanned(scan, late.len(), lanes, now, self.settings.late_poll);
         lane.claims_at = lane.claims_at.max(Mono(now.0 + super::run::BETWEEN_CLAIMS));
         let step = Arc::clone(&lane.step);
         self.tasks.spawn(async move {
@@ -75,6 +173,16 @@ impl<S: Schedule> Worker<S> {
 }
 
 impl<S> Lane<S> {
+    /// Whether notices may go now: always, but for the turns of a gateway that is behind.
+    pub(super) fn takes_notices(&self) -> bool {
+        !self.behind || !self.turns.scan_is_next
+    }
+
+    /// Whether the notices of a lane may go: no older row of the same lane is known to wait.
+    pub(super) fn serves(&self, lane: i16) -> bool {
+        !self.behind || !self.turns.crowd.contains(&lane) && !self.turns.had_theirs.contains(&lane)
+    }
+
     /// Older rows wait than any notice may be, and a scan may look for them now.
     fn may_catch_up(&self, now: Mono) -> bool {
         self.behind && !self.scans && now >= self.claims_at

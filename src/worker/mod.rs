@@ -15,6 +15,7 @@ mod bus;
 mod claiming;
 mod clock_guard;
 mod course;
+mod crowd;
 mod drain;
 mod gauges;
 pub mod hold;
@@ -35,6 +36,8 @@ pub mod step;
 mod store;
 mod stuck;
 mod tally;
+#[cfg(test)]
+mod fairness_tests;
 #[cfg(test)]
 mod fault_tests;
 #[cfg(test)]

@@ -15,9 +15,10 @@
 use super::brake::Brake;
 use super::bus::{Bus, FromBus, JOIN_AGAIN, Join, Room};
 use super::clock_guard::{Clocks, Sample};
+use super::crowd::Crowd;
 use super::gauges;
 use super::hold::{Held, Hold};
-use super::late_scan::Which;
+use super::late_scan::{Scan, Turns, Which};
 use super::place::{Place, Record};
 use super::progress::Progress;
 use super::seat::Permit;
@@ -52,7 +53,7 @@ const REJOIN_AFTER_CLOCKS: Duration = Duration::from_secs(60);
 /// load notices wait this long for company, and a lone one for nothing.
 pub(super) const BETWEEN_CLAIMS: Duration = Duration::from_millis(20);
 /// Most records deferred by one statement.
-const DEFER_BATCH: usize = 500;
+pub(super) const DEFER_BATCH: usize = 500;
 /// Most records taken from Kafka between two looks at everything else.
 const TAKE_AT_ONCE: usize = 256;
 
@@ -100,6 +101,8 @@ pub(super) struct Lane<S> {
     pub(super) scans: bool,
     /// The last scan found all that it asked for: its rows come before any notice.
     pub(super) behind: bool,
+    /// Who goes next while it is behind.
+    pub(super) turns: Turns,
     /// The next batch is claimed no earlier.
     pub(super) claims_at: Mono,
 }
@@ -110,12 +113,17 @@ impl<S> Lane<S> {
         let width = step.gateway.profile().max_in_flight.min(at_most);
         let slots = Arc::new(Semaphore::new(width));
         let claims_at = Mono(Duration::ZERO);
-        Self { step: Arc::new(step), slots, width, scans: false, behind: false, claims_at }
+        let turns = Turns::default();
+        Self { step: Arc::new(step), slots, width, scans: false, behind: false, turns, claims_at }
     }
 
     /// How many notices may be claimed at `now`.
     pub(super) fn takes(&self, now: Mono, at_most: usize) -> usize {
-        if self.behind || now < self.claims_at { 0 } else { self.slots.available_permits().min(at_most) }
+        if !self.takes_notices() || now < self.claims_at {
+            0
+        } else {
+            self.slots.available_permits().min(at_most)
+        }
     }
 
     pub(super) fn take(&self, count: usize) -> Vec<Permit> {
@@ -127,7 +135,8 @@ impl<S> Lane<S> {
 /// What a task of the worker came back with.
 pub(super) enum Done {
     Step,
-    LateScan(GatewayName, usize, Late),
+    LateScan(GatewayName, Scan, Late),
+    Shed,
     Sampled(Option<Sample>),
     Joined(Box<Result<Ring, String>>),
     Left(Left),
@@ -149,6 +158,7 @@ pub struct Worker<S> {
     pub(super) join: Join,
     pub(super) bus: Bus,
     pub(super) hold: Hold<Place>,
+    pub(super) crowd: Crowd,
     pub(super) tasks: JoinSet<Done>,
     pub(super) steps: usize,
     pub(super) is_replaced: bool,
@@ -174,6 +184,7 @@ impl<S: Schedule> Worker<S> {
             self.dispatch();
             self.tick();
             self.scan_late(Which::Behind);
+            self.relieve();
             let pause = self.pause();
             let room = if self.has_room() { Room::Yes } else { Room::No };
             tokio::select! {
@@ -216,13 +227,15 @@ impl<S: Schedule> Worker<S> {
             let Self { hold, lanes, settings, .. } = self;
             let at_most = settings.claim_batch;
             let takes = |name: &GatewayName| lanes.get(name).map_or(0, |lane| lane.takes(mono, at_most));
-            let Some((gateway, records)) = hold.pop_due(now, takes) else { return };
+            let serves = |name: &GatewayName, of: i16| lanes.get(name).is_none_or(|lane| lane.serves(of));
+            let Some((gateway, records)) = hold.pop_due(now, takes, serves) else { return };
             // None is taken for a gateway without a lane.
             let Some(lane) = lanes.get_mut(&gateway) else { return };
             // A full batch is worth its statement; after a small one the next waits for company.
             if records.len() < at_most {
                 lane.claims_at = Mono(mono.0 + BETWEEN_CLAIMS);
             }
+            lane.turns.notices_went();
             let permits = lane.take(records.len());
             // What was revoked since the hold was swept is another worker's.
             let ours =
@@ -246,10 +259,10 @@ impl<S: Schedule> Worker<S> {
         let (now, mono) = (self.clocks.due_now(self.clock.wall()), self.clock.mono());
         let until_tick = self.tick_at.0.saturating_sub(mono.0);
         let is_open = self.brake.thrown().is_none();
-        let takes = |lane: &Lane<S>| is_open && !lane.behind && lane.slots.available_permits() > 0;
+        let takes = |lane: &Lane<S>| is_open && lane.takes_notices() && lane.slots.available_permits() > 0;
         let lanes = self.lanes.iter().filter(|(_, lane)| takes(lane));
         let until_due = lanes.filter_map(|(name, lane)| {
-            let due = self.hold.next_due(|other| usize::from(other == name))?;
+            let due = self.hold.next_due(|other| usize::from(other == name), |_, of| lane.serves(of))?;
             let until_open = lane.claims_at.0.saturating_sub(mono.0);
             Some((due - now).to_std().unwrap_or(Duration::ZERO).max(until_open))
         });
@@ -421,7 +434,8 @@ impl<S: Schedule> Worker<S> {
     pub(super) fn finished(&mut self, done: Result<Done, JoinError>) -> Result<(), JoinError> {
         match done {
             Ok(Done::Step) => self.steps -= 1,
-            Ok(Done::LateScan(name, asked, late)) => self.found_late(&name, asked, late),
+            Ok(Done::LateScan(name, scan, late)) => self.found_late(&name, scan, late),
+            Ok(Done::Shed) => self.shed_is_over(),
             Ok(Done::Sampled(Some(sample))) => {
                 let was_thrown = self.brake.thrown().is_some();
                 self.clocks.observe(sample, &self.brake);

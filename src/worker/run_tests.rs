@@ -53,20 +53,20 @@ impl Store for Told {
     }
 }
 
-struct Rig {
-    world: World,
+pub(super) struct Rig {
+    pub(super) world: World,
     /// Of the database's clock; `None` while it does not answer.
     ahead: Arc<Mutex<Option<TimeDelta>>>,
     joins: Arc<AtomicUsize>,
 }
 
 impl Rig {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let ahead = Arc::new(Mutex::new(Some(TimeDelta::zero())));
         Self { world: World::new(), ahead, joins: Arc::default() }
     }
 
-    fn parts(&self, clock: &SharedClock) -> Parts<Memory> {
+    pub(super) fn parts(&self, clock: &SharedClock) -> Parts<Memory> {
         let joins = Arc::clone(&self.joins);
         Parts {
             settings: config::Worker::default(),
@@ -89,12 +89,20 @@ impl Rig {
     }
 
     /// Runs a worker until `story` ends; answers how it ended and its last condition.
-    fn run<F: Future<Output = ()>>(
+    pub(super) fn run<F: Future<Output = ()>>(
         &self,
         story: impl FnOnce(VirtualClock) -> F,
     ) -> (Ended, Condition, Arc<Progress>) {
         let clock: SharedClock = Arc::new(self.world.time.clone());
-        let parts = self.parts(&clock);
+        self.run_with(self.parts(&clock), story)
+    }
+
+    /// The same, of these parts.
+    pub(super) fn run_with<F: Future<Output = ()>>(
+        &self,
+        parts: Parts<Memory>,
+        story: impl FnOnce(VirtualClock) -> F,
+    ) -> (Ended, Condition, Arc<Progress>) {
         self.world.time.block_on(async {
             let (worker, told, progress) = Worker::new(parts);
             let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
@@ -111,7 +119,7 @@ impl Rig {
     }
 }
 
-type VirtualClock = lab::VirtualTime;
+pub(super) type VirtualClock = lab::VirtualTime;
 
 #[test]
 fn without_kafka_every_due_payment_is_charged_within_a_poll_and_joining_is_tried_again() {
@@ -180,7 +188,7 @@ fn a_backlog_goes_oldest_first_and_as_fast_as_slots_are_free_not_a_scan_a_poll()
 }
 
 #[test]
-fn what_is_behind_takes_no_notice_and_catches_up_between_polls() {
+fn what_is_behind_lets_notices_and_scans_take_turns_and_catches_up_between_polls() {
     let rig = Rig::new();
     let clock: SharedClock = Arc::new(rig.world.time.clone());
     let (worker, ..) = Worker::new(rig.parts(&clock));
@@ -188,7 +196,9 @@ fn what_is_behind_takes_no_notice_and_catches_up_between_polls() {
     let now = clock.mono();
     assert_eq!((lane.takes(now, 5), lane.until_catch_up(now)), (5, None));
     lane.behind = true;
-    assert_eq!((lane.takes(now, 5), lane.until_catch_up(now)), (0, Some(Duration::ZERO)));
+    assert_eq!((lane.takes(now, 5), lane.until_catch_up(now)), (5, Some(Duration::ZERO)));
+    lane.turns.notices_went();
+    assert_eq!((lane.takes(now, 5), lane.until_catch_up(now)), (0, Some(Duration::ZERO)), "a scan is next");
     let _all = lane.take(16);
     assert_eq!(lane.until_catch_up(now), None, "a step must end before");
 }

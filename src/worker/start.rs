@@ -3,6 +3,7 @@
 use super::brake::Brake;
 use super::bus::{Bus, Join};
 use super::clock_guard::Clocks;
+use super::crowd::Crowd;
 use super::hold::Hold;
 use super::progress::Progress;
 use super::renewal::Renewals;
@@ -94,6 +95,7 @@ impl<S: Schedule> Worker<S> {
         let now = clock.mono();
         let worker = Self {
             hold: Hold::new(settings.max_held),
+            crowd: Crowd::default(),
             settings,
             clock,
             store,

@@ -53,6 +53,7 @@ use crate::schedule::{
 };
 use chrono::{DateTime, Utc};
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
@@ -106,9 +107,10 @@ impl Late {
         self.seated.len()
     }
 
-    /// Whether any of them was not sent before, or was refused and waits for its next send.
-    pub(super) fn has_first_sends(&self) -> bool {
-        self.seated.iter().any(|(_, claimed)| claimed.was() == Status::Pending)
+    /// The lanes of those that were not sent before, or were refused and wait for their next send.
+    pub(super) fn lanes(&self) -> BTreeSet<i16> {
+        let sends = self.seated.iter().filter(|(_, claimed)| claimed.was() == Status::Pending);
+        sends.map(|(_, claimed)| claimed.payment().lane).collect()
     }
 }
 
@@ -132,15 +134,15 @@ impl<S: Schedule> Step<S> {
 
     /// At most `permits.len()` rows that Kafka did not bring in time: the same story without notices.
     pub async fn present_late(&self, late_by: Duration, permits: Vec<Permit>) {
-        let overdue = self.find_late(late_by, permits).await;
+        let overdue = self.find_late(late_by, &[], permits).await;
         self.carry_out_late(overdue).await;
     }
 
-    /// Claims them; to be carried out at once. Apart from that, so that the next scan need not wait
-    /// for this one's slowest call.
-    pub async fn find_late(&self, late_by: Duration, permits: Vec<Permit>) -> Late {
+    /// Claims them, passing over `but_lanes`; to be carried out at once. Apart from that, so that the next
+    /// scan need not wait for this one's slowest call.
+    pub async fn find_late(&self, late_by: Duration, but_lanes: &[i16], permits: Vec<Permit>) -> Late {
         let terms = self.terms();
-        let ours = self.claim_late(&terms, late_by, permits.len()).await;
+        let ours = self.claim_late(&terms, late_by, but_lanes, permits.len()).await;
         // Slots beyond the claims are given back here, by the end of the zip.
         let seats = permits.into_iter().map(|permit| Seat { record: None, permit });
         Late { seated: seats.zip(ours).collect(), terms }

@@ -64,7 +64,8 @@ pub async fn batches_of_200_with_a_year_of_partitions() {
     println!("claim of {BATCH}: median {:?} of {}", median(claims.clone()), claims.len());
     println!("settle of {BATCH}: median {:?}", median(settles));
     let start = Instant::now();
-    let late = worker.claim_late(&terms(), Duration::from_secs(15), &fresh(BATCH)).await.expect("an answer");
+    let late =
+        worker.claim_late(&terms(), Duration::from_secs(15), &[], &fresh(BATCH)).await.expect("an answer");
     println!("late scan that finds {}: {:?}", late.len(), start.elapsed());
     let start = Instant::now();
     worker.reap(Duration::from_secs(5), 500).await.expect("an answer");

@@ -50,6 +50,8 @@ struct State {
     left_paused: BTreeSet<Part>,
     /// Nothing is fetched: the records' channel is full, or we are leaving.
     throttled: bool,
+    /// Nothing of the minute buckets is fetched: their reader has room for what is due only.
+    minutes_wait: bool,
     report: Option<Report>,
     answered_at: Option<Duration>,
 }
@@ -138,6 +140,15 @@ impl Shared {
         self.state().throttled = on;
     }
 
+    pub(super) fn let_minutes_wait(&self, on: bool) {
+        self.state().minutes_wait = on;
+    }
+
+    #[cfg(any(test, feature = "simulation"))]
+    pub(super) fn minutes_wait(&self) -> bool {
+        self.state().minutes_wait
+    }
+
     pub(super) fn is_throttled(&self) -> bool {
         self.state().throttled
     }
@@ -166,7 +177,10 @@ impl Shared {
         let wanted: BTreeSet<Part> = state
             .ours
             .iter()
-            .filter(|(channel, _)| state.throttled || !state.open.contains(channel))
+            .filter(|(channel, _)| {
+                let waits = state.minutes_wait && *channel != Channel::Now;
+                state.throttled || waits || !state.open.contains(channel)
+            })
             .copied()
             .collect();
         // Of what is ours again everything is said anew, and nothing is resumed that was never paused:

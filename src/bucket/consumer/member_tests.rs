@@ -167,3 +167,20 @@ fn kafka_is_up_only_while_a_broker_answers_and_the_client_lives() {
     shared.end(RingEvent::Replaced);
     assert!(!shared.health().is_up());
 }
+
+#[test]
+fn while_minutes_wait_only_what_is_due_already_is_read() {
+    let (_, shared) = at("2026-11-29T14:07:30Z");
+    shared.assigned(&everything());
+    shared.turn();
+    shared.let_minutes_wait(true);
+    let open = [minute(5), minute(6), minute(7)].concat();
+    let turn = shared.turn();
+    assert_eq!((turn.pause.len(), turn.resume.len()), (6, 0));
+    assert!(open.iter().all(|part| turn.pause.contains(part)), "{turn:?}");
+    shared.let_minutes_wait(true);
+    assert_eq!(shared.turn(), Turn::default(), "said once");
+    shared.let_minutes_wait(false);
+    let turn = shared.turn();
+    assert!(turn.pause.is_empty() && open.iter().all(|part| turn.resume.contains(part)), "{turn:?}");
+}

@@ -17,7 +17,8 @@
 //!
 //! **Back-pressure.** When the records' channel is full, every partition is paused and resumed only
 //! when the channel is half empty: pausing throws away what the library has fetched ahead, so it
-//! must not be done for each record.
+//! must not be done for each record. A worker with little room left lets the minute buckets wait and goes
+//! on reading `now`, so that what was made a moment ago does not stand behind a crowded minute.
 //!
 //! **If this dies here**, the group gives the partitions to others when the session ends; everything
 //! that was not complete is read again there and refused or claimed by its row.
@@ -179,6 +180,13 @@ impl Ring {
     #[must_use]
     pub fn lag(&self) -> Vec<PartitionLag> {
         self.shared.lag()
+    }
+
+    /// With `on`, what is ahead of its time is left in Kafka: nothing more of the minute buckets is
+    /// fetched, and `now` alone is read, within milliseconds. For a reader whose room is nearly full; saying
+    /// so again costs nothing.
+    pub fn let_minutes_wait(&self, on: bool) {
+        self.shared.let_minutes_wait(on);
     }
 
     /// No further record is fetched; offsets go on being committed. The first half of a shutdown.

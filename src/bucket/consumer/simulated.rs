@@ -70,6 +70,12 @@ impl Feed {
         }
     }
 
+    /// The worker has room for what is due only, and minute buckets wait.
+    #[must_use]
+    pub fn minutes_wait(&self) -> bool {
+        self.shared.minutes_wait()
+    }
+
     /// The thread polls.
     pub fn polled(&self) {
         let _gap = self.shared.polls_now();

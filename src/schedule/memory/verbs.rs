@@ -113,13 +113,15 @@ impl State {
     fn claim_late(
         &mut self,
         terms: &ClaimTerms,
-        late_by: Duration,
+        (late_by, but_lanes): (Duration, &[i16]),
         claim_ids: &[ClaimId],
         now: DateTime<Utc>,
     ) -> Vec<Claimed> {
         let wanted = |id: &PaymentId| {
             let row = &self.rows[id].payment;
-            guard::claim_late(row, &terms.gateway, late_by, now, self.lineage) && !self.poisoned.contains(id)
+            guard::claim_late(row, &terms.gateway, late_by, now, self.lineage)
+                && !but_lanes.contains(&row.lane)
+                && !self.poisoned.contains(id)
         };
         let late = self.index.claimable(&terms.gateway, now).filter(wanted).take(claim_ids.len());
         let late: Vec<PaymentId> = late.collect();
@@ -295,9 +297,11 @@ impl Schedule for Memory {
         &self,
         terms: &ClaimTerms,
         late_by: Duration,
+        but_lanes: &[i16],
         claim_ids: &[ClaimId],
     ) -> Result<Vec<Claimed>, ScheduleError> {
-        self.transact(Verb::ClaimLate, |state, now| state.claim_late(terms, late_by, claim_ids, now)).await
+        let wanted = (late_by, but_lanes);
+        self.transact(Verb::ClaimLate, |state, now| state.claim_late(terms, wanted, claim_ids, now)).await
     }
 
     async fn recover(

@@ -2,13 +2,18 @@
 -- theirs. Followed by claim.sql in the same transaction.
 -- Index: payments_claimable of each open day, merged in order. Zero rows: nothing is late.
 -- statement_timestamp() and not clock_timestamp(): the latter is volatile and defeats the index.
---   $1 oldest open day   $2 today   $3 gateway   $4 late by   $5 how many
+-- Passing over lanes is a filter: it reads what it passes over (measured: 75 ms and 14,400 buffers for
+-- 100,000 rows of one lane, where the same without lanes to pass over takes 0.4 ms), so who asks so seldom
+-- asks. With lane as the third column of the index it would be 1 ms for one lane and no help for many, and
+-- every claim would carry the wider entry.
+--   $1 oldest open day   $2 today   $3 gateway   $4 late by   $5 how many   $6 lanes to pass over
 SELECT p.due_day, p.id, p.attempt
 FROM payments p
 WHERE p.due_day BETWEEN $1 AND $2
   AND p.gateway = $3
   AND p.status IN ('PENDING', 'UNKNOWN')
   AND p.next_attempt_at <= statement_timestamp() - $4::interval
+  AND p.lane <> ALL ($6::smallint[])
 ORDER BY p.next_attempt_at
 LIMIT $5
 FOR UPDATE SKIP LOCKED

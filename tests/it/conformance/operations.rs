@@ -125,22 +125,26 @@ impl Sequence<'_> {
     pub async fn claim_late(&mut self) -> Result<(), Difference> {
         let terms = terms(&mut self.chance);
         let late_by = Duration::from_secs(one_of(&mut self.chance, &[0, 2, 15]));
+        let but_lanes = one_of::<&[i16]>(&mut self.chance, &[&[], &[0], &[1, 2]]);
         let late = self.now() - late_by;
         let is_late = |row: &Payment| {
-            row.status.is_claimable() && row.gateway == terms.gateway && row.next_attempt_at <= late
+            let is_wanted = row.gateway == terms.gateway && !but_lanes.contains(&row.lane);
+            row.status.is_claimable() && is_wanted && row.next_attempt_at <= late
         };
         let mut keys: Vec<_> =
             self.memory.payments().into_iter().filter(is_late).map(|row| row.next_attempt_at).collect();
         keys.sort_unstable();
         let wanted = self.chance.random_range(1..=4);
         let ids = claim_ids(&mut self.chance, whole_ties(&keys, wanted));
-        self.tell(format!("claim_late {terms:?} {late_by:?} {ids:?}"));
-        let postgres = expected("claim_late", self.stores.worker.claim_late(&terms, late_by, &ids).await)?;
+        self.tell(format!("claim_late {terms:?} {late_by:?} {but_lanes:?} {ids:?}"));
+        let found = self.stores.worker.claim_late(&terms, late_by, but_lanes, &ids).await;
+        let postgres = expected("claim_late", found)?;
         // Which claim id a row gets among equally late ones is the store's affair.
         let mut ids_taken: Vec<ClaimId> = postgres.iter().map(Claimed::claim_id).collect();
         let rest: Vec<ClaimId> = ids.into_iter().filter(|id| !ids_taken.contains(id)).collect();
         ids_taken.extend(rest);
-        let memory = expected("claim_late", self.memory.claim_late(&terms, late_by, &ids_taken).await)?;
+        let found = self.memory.claim_late(&terms, late_by, but_lanes, &ids_taken).await;
+        let memory = expected("claim_late", found)?;
         let said = |claims: &[Claimed]| claims.iter().map(claimed).collect::<Vec<_>>();
         same("claim_late", &said(&postgres), &said(&memory))?;
         for ours in &postgres {

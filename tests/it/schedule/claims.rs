@@ -111,7 +111,7 @@ async fn quarantine_holds_every_claim_and_cancel_until_it_is_released() {
     world.worker.quarantine("an authentic notice ahead of its row").await.expect("set");
     let answers = world.worker.claim(&terms(), std::slice::from_ref(&due), &fresh(1)).await.expect("answers");
     assert!(matches!(answers[0], ClaimAnswer::Early { why: Early::Quarantined, .. }), "{answers:?}");
-    let late = world.worker.claim_late(&terms(), Duration::ZERO, &fresh(5)).await.expect("an answer");
+    let late = world.worker.claim_late(&terms(), Duration::ZERO, &[], &fresh(5)).await.expect("an answer");
     assert!(late.is_empty());
     world.api.cancel(ACTOR, due.payment).await.expect_err("503");
     world.run("SELECT release_lineage()").await;
@@ -167,7 +167,7 @@ async fn a_row_that_can_not_be_read_is_parked_and_stops_neither_its_batch_nor_th
     world.run(&spoil(bad.payment)).await;
     let scan = || {
         let worker = world.worker.clone();
-        async move { worker.claim_late(&terms(), Duration::ZERO, &fresh(5)).await }
+        async move { worker.claim_late(&terms(), Duration::ZERO, &[], &fresh(5)).await }
     };
     assert!(scan().await.expect("answer").is_empty(), "the pass that finds the bad row claims none");
     assert_eq!(world.one::<String>(&status(bad.payment)).await, "PARKED 0");
@@ -209,11 +209,13 @@ async fn the_late_scan_takes_the_oldest_first_and_sheds_a_bad_row() {
         ids.push((n, world.create(&new).await));
     }
     spoil(&world, &ids[1].1).await;
-    let none = world.worker.claim_late(&terms(), Duration::from_secs(15), &[]).await;
+    let none = world.worker.claim_late(&terms(), Duration::from_secs(15), &[], &[]).await;
     assert!(none.expect("an answer").is_empty());
     let scan = |count| {
         let worker = world.worker.clone();
-        async move { worker.claim_late(&terms(), Duration::from_secs(15), &fresh(count)).await.expect("answer") }
+        async move {
+            worker.claim_late(&terms(), Duration::from_secs(15), &[], &fresh(count)).await.expect("answer")
+        }
     };
     assert!(scan(3).await.is_empty(), "the pass that finds the bad row claims none");
     assert_eq!(world.row(ids[1].1.payment).await.status, Status::Parked);
@@ -246,7 +248,7 @@ async fn while_a_worker_is_away_the_late_scan_of_the_others_does_not_wait() {
     let world = World::new().await;
     let due = world.create(&world.payment("k1", world.now().await - TimeDelta::seconds(6))).await;
     let scan = || async {
-        world.worker.claim_late(&terms(), Duration::from_secs(60), &fresh(1)).await.expect("an answer")
+        world.worker.claim_late(&terms(), Duration::from_secs(60), &[], &fresh(1)).await.expect("an answer")
     };
     assert!(scan().await.is_empty(), "six seconds are not late");
     world.worker.worker_leaves("slot-1", Duration::from_secs(60)).await.expect("told");

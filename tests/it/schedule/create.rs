@@ -147,7 +147,7 @@ async fn a_create_for_a_day_long_past_lowers_the_bound_of_the_scans() {
     assert_eq!(day, new.id.due_day());
     let late = world
         .worker
-        .claim_late(&super::world::terms(), Duration::from_secs(15), &super::world::fresh(1))
+        .claim_late(&super::world::terms(), Duration::from_secs(15), &[], &super::world::fresh(1))
         .await
         .expect("an answer");
     assert_eq!(late.len(), 1);

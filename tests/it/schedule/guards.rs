@@ -124,7 +124,7 @@ async fn tried(world: &World, case: &Case) -> Expect {
         Verb::Claim { notice, gateway, .. } => Expect::Claim(claim(world, notice, &gateway.0).await),
         Verb::ClaimLate { gateway, late_by, .. } => {
             let terms = ClaimTerms { gateway: gateway.clone(), ..terms() };
-            let late = world.worker.claim_late(&terms, *late_by, &fresh(100)).await.expect("an answer");
+            let late = world.worker.claim_late(&terms, *late_by, &[], &fresh(100)).await.expect("an answer");
             Expect::Yes(late.iter().any(|it| Some(it.payment().id) == row.map(|row| row.id)))
         }
         Verb::Cancel { voids, .. } => {

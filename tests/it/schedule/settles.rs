@@ -269,7 +269,7 @@ async fn the_reaper_waits_for_the_margin_and_deadlines_end_only_clean_payments()
     let row = world.row(held.payment).await;
     assert_eq!(row.status, Status::Unknown);
     let asked: Vec<_> =
-        world.worker.claim_late(&terms(), Duration::ZERO, &fresh(9)).await.expect("an answer");
+        world.worker.claim_late(&terms(), Duration::ZERO, &[], &fresh(9)).await.expect("an answer");
     assert!(
         asked.iter().any(|claimed| claimed.payment().id == held.payment && claimed.was() == Status::Unknown)
     );

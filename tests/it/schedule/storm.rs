@@ -42,7 +42,8 @@ async fn work(worker: Postgres, mut notices: Vec<Notice>, number: usize) {
         }
         let mut claimed: Vec<Claimed> = Vec::new();
         if round % 3 == 2 {
-            claimed = worker.claim_late(&terms(), Duration::ZERO, &fresh(20)).await.expect("no deadlock");
+            claimed =
+                worker.claim_late(&terms(), Duration::ZERO, &[], &fresh(20)).await.expect("no deadlock");
         } else {
             let answers = worker.claim(&terms(), &notices, &fresh(length)).await.expect("no deadlock");
             assert_eq!(answers.len(), length);
