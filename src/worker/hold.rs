@@ -147,6 +147,13 @@ impl<P> Hold<P> {
             .min()
     }
 
+    /// How many notices of a gateway are due by then; counts to `at_most`.
+    #[must_use]
+    pub fn due_by(&self, gateway: &GatewayName, until: DateTime<Utc>, at_most: usize) -> usize {
+        let waiting = self.gateways.get(gateway);
+        waiting.map_or(0, |waiting| waiting.range(..=(until, u64::MAX)).take(at_most).count())
+    }
+
     /// Whether any notice, of whatever gateway, is due.
     #[must_use]
     pub fn any_due(&self, now: DateTime<Utc>) -> bool {
