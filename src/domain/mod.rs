@@ -19,6 +19,7 @@ pub mod invariants;
 pub mod lease;
 pub mod money;
 pub mod notice;
+pub mod pace;
 pub mod payment;
 pub mod reason;
 pub mod retry;

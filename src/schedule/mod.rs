@@ -34,6 +34,7 @@ mod mark;
 mod memory;
 mod migrate;
 mod outcome_columns;
+mod pace;
 mod partitions;
 mod poison;
 mod port;

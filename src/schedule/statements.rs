@@ -79,6 +79,7 @@ statements! {
     LIST_BY_DUE = "sql/list_by_due.sql",
     LIST_BY_GATEWAY_REF = "sql/list_by_gateway_ref.sql",
     LIST_PAYMENTS = "sql/list_payments.sql",
+    MAKE_PACE = "sql/make_pace.sql",
     MAKE_SHARDS = "sql/make_shards.sql",
     MARK = "sql/mark.sql",
     MISSING_DAYS = "sql/missing_days.sql",
@@ -95,6 +96,7 @@ statements! {
     PUBLISH_WAITING = "sql/publish_waiting.sql",
     PUBLISH_WINDOW = "sql/publish_window.sql",
     QUARANTINE = "sql/quarantine.sql",
+    READ_PACE = "sql/read_pace.sql",
     REAP = "sql/reap.sql",
     REAP_CANDIDATES = "sql/reap_candidates.sql",
     RECOVER = "sql/recover.sql",
@@ -116,4 +118,5 @@ statements! {
     TAKE_CALLBACK = "sql/take_callback.sql",
     WISH = "sql/wish.sql",
     WORKER_LEAVES = "sql/worker_leaves.sql",
+    WRITE_PACE = "sql/write_pace.sql",
 }

@@ -10,6 +10,7 @@ mod guards;
 mod history;
 mod lost;
 mod outbox;
+mod pace;
 mod plans;
 mod rights;
 mod settles;
