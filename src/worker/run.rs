@@ -13,7 +13,7 @@
 //! **If this dies here**, see `step`: everything it held is in Kafka and in the database.
 
 use super::brake::Brake;
-use super::bus::{Bus, FromBus, JOIN_AGAIN, Join, Room};
+use super::bus::{self, Bus, FromBus, JOIN_AGAIN, Join, Room};
 use super::clock_guard::{Clocks, Sample};
 use super::gauges;
 use super::hold::{Held, Hold};
@@ -277,6 +277,7 @@ impl<S: Schedule> Worker<S> {
             clocks_apart: self.brake.is_clocks_apart(),
             is_draining: self.brake.is_draining(),
         };
+        bus::tell(&self.condition.borrow(), &condition);
         self.condition.send_if_modified(|told| std::mem::replace(told, condition) != condition);
         metrics::KAFKA_UP.set(f64::from(u8::from(condition.kafka_is_up)), []);
         gauges::told(&self.hold, &self.bus);

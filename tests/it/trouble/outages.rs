@@ -1,7 +1,9 @@
 //! Services that are away while payments become due.
 
 use super::own_ring::erase;
-use super::{address, all_paid_once, in_ms, requests_and_charges, running, seconds, site, sql, through};
+use super::{
+    address, all_paid_once, due_soon, in_ms, requests_and_charges, running, seconds, site, sql, through,
+};
 use crate::support::eventually;
 use crate::support::installation::Installation;
 use crate::support::proxy::{Fault, Proxy};
@@ -53,14 +55,6 @@ async fn a_gateway_that_cannot_be_reached_costs_no_budget_and_no_payment() {
 fn folder() -> tempfile::TempDir {
     let open = std::fs::Permissions::from_mode(0o755);
     tempfile::Builder::new().prefix("punctual-it-").permissions(open).tempdir().expect("a folder")
-}
-
-async fn due_soon(site: &Installation, name: &str, ms: i64) -> Vec<String> {
-    let mut ids = Vec::new();
-    for n in 0..10 {
-        ids.push(site.create(&format!("{name}-{n}"), "sim_ok", in_ms(ms)).await);
-    }
-    ids
 }
 
 #[tokio::test]
