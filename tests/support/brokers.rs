@@ -45,9 +45,13 @@ impl Brokers {
         self.cluster.brokers.get_mut(place).unwrap_or_else(|| panic!("no broker {id}"))
     }
 
-    /// Every number, in order.
-    pub fn ids(&self) -> std::ops::RangeInclusive<i32> {
-        1..=i32::try_from(self.cluster.brokers.len()).expect("few")
+    /// Starts these again, side by side.
+    pub async fn restart(&mut self, ids: &[i32]) {
+        let brokers = (1..).zip(&mut self.cluster.brokers).filter(|(id, _)| ids.contains(id));
+        let started = brokers.map(|(_, broker)| broker.restart());
+        for started in futures_util::future::join_all(started).await {
+            started.expect("it comes back");
+        }
     }
 
     /// Who leads this partition.
@@ -55,6 +59,14 @@ impl Brokers {
         let client = observer(&self.servers(), "");
         let what = format!("{topic}/{partition} has a leader");
         eventually(&what, SOON, || std::future::ready(leader(&client, topic, partition))).await
+    }
+
+    /// Who leads it once that is another.
+    pub async fn leader_but(&self, other: i32, topic: &str, partition: i32) -> i32 {
+        let client = observer(&self.servers(), "");
+        let what = format!("{topic}/{partition} has another leader than {other}");
+        let next = || std::future::ready(leader(&client, topic, partition).filter(|it| *it != other));
+        eventually(&what, SOON, next).await
     }
 
     /// Who coordinates this group: the leader of the partition that its name falls into.
