@@ -89,7 +89,10 @@ async fn leader_is_killed(figures: &mut Figures, brokers: &mut Brokers, site: &I
     let leader = brokers.leader(&topic, 0).await;
     brokers.broker(leader).kill();
     let next = brokers.leader_but(leader, &topic, 0).await;
-    println!("  broker {leader}, leader of a due partition, killed; {next} leads it after {} ms", since(from));
+    println!(
+        "  broker {leader}, leader of a due partition, killed; {next} leads it after {} ms",
+        since(from)
+    );
     passed(from, Duration::from_secs(10)).await;
     brokers.restart(&[leader]).await;
     brokers.whole(prefix).await;
@@ -123,9 +126,13 @@ async fn coordinator_is_killed(
     let met = eventually("the group shares its partitions out anew", Duration::from_secs(40), shares).await;
     let from = Utc::now();
     brokers.broker(coordinator).kill();
-    let has_its_own = || async { site.roles["worker-3"].log_text().contains("partitions assigned").then_some(()) };
+    let has_its_own =
+        || async { site.roles["worker-3"].log_text().contains("partitions assigned").then_some(()) };
     eventually("the newcomer has its partitions", Duration::from_secs(60), has_its_own).await;
-    println!("  coordinator {coordinator} killed while the group was {met}; shared out after {} ms", since(from));
+    println!(
+        "  coordinator {coordinator} killed while the group was {met}; shared out after {} ms",
+        since(from)
+    );
     brokers.restart(&[coordinator]).await;
     brokers.whole(prefix).await;
     healed(figures, site, "coordinator killed in a rebalance", from, OTHERS_GO_ON).await;
@@ -141,7 +148,12 @@ async fn two_are_gone(figures: &mut Figures, brokers: &mut Brokers, site: &Insta
     }
     let noticed = since(from);
     let bound = "at most 10,000 ms";
-    figures.holds("two of three gone: direct mode after", format!("{noticed} ms"), bound, Holds(noticed <= 10_000));
+    figures.holds(
+        "two of three gone: direct mode after",
+        format!("{noticed} ms"),
+        bound,
+        Holds(noticed <= 10_000),
+    );
     passed(from, GONE).await;
     let waits: i64 = sqlx::query_scalar("SELECT count(*) FROM due_notices")
         .fetch_one(&mut crate::support::records::look(&site.database.url).await)
@@ -190,8 +202,7 @@ pub async fn span(
 /// Promise K1, in the middle of it.
 pub async fn offsets_are_behind(figures: &mut Figures, site: &Installation, what: &str, partitions: i32) {
     let readable = || committed(site, partitions);
-    let (looked_at, ahead) =
-        eventually("the topics can be read", Duration::from_secs(60), readable).await;
+    let (looked_at, ahead) = eventually("the topics can be read", Duration::from_secs(60), readable).await;
     let name = format!("committed and not claimed: {what}");
     let witnesses: Vec<String> = ahead.iter().take(3).map(ToString::to_string).collect();
     figures.violations(&name, looked_at, ahead.len(), &witnesses);

@@ -62,7 +62,12 @@ async fn all_are(site: &Installation, word: &str) {
 }
 
 /// Killed, and nothing there for minutes; meanwhile hours of backlog elsewhere without it.
-async fn stopped(figures: &mut Figures, brokers: &mut Brokers, site: &Installation, overdue: &mut Installation) {
+async fn stopped(
+    figures: &mut Figures,
+    brokers: &mut Brokers,
+    site: &Installation,
+    overdue: &mut Installation,
+) {
     let from = Utc::now();
     brokers.broker(1).kill();
     all_are(site, "away").await;
@@ -134,16 +139,11 @@ async fn skipped(figures: &mut Figures, site: &mut Installation, servers: &str, 
 
 /// Every topic is deleted, made anew 20 s later, and nobody is started anew. Gives an instant from which the
 /// topics have everything.
-async fn erased(
-    figures: &mut Figures,
-    site: &Installation,
-    servers: &str,
-    prefix: &str,
-) -> DateTime<Utc> {
+async fn erased(figures: &mut Figures, site: &Installation, servers: &str, prefix: &str) -> DateTime<Utc> {
     let from = Utc::now();
     erase(servers, prefix).await;
     // Brokers drop a deleted topic a moment after the answer.
-    let since = Utc::now() + TimeDelta::seconds(3);
+    let complete_from = Utc::now() + TimeDelta::seconds(3);
     all_are(site, "away").await;
     noticed(figures, "erased", from);
     passed(from, Duration::from_secs(20)).await;
@@ -156,7 +156,7 @@ async fn erased(
     .await;
     println!("  notices come through the new topics {} ms after the erasure", since(from));
     ended(figures, site, "every topic deleted", from).await;
-    since
+    complete_from
 }
 
 /// Hours of due instants that have passed, two workers, no Kafka.
