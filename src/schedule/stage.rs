@@ -20,9 +20,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// A notice this much past its instant is looked at before it is published: its payment may have
-/// moved on while no relay ran.
-pub(super) const OLD: TimeDelta = TimeDelta::seconds(60);
+/// A notice this much past its instant is looked at before it is published: its payment may have moved on
+/// while no relay ran or Kafka was away. Above the pace of a healthy relay, which then never looks; not far
+/// above, or the return of Kafka is a storm of claims that are refused.
+pub(super) const OLD: TimeDelta = TimeDelta::seconds(5);
 /// How far beyond the lead the relay is told of the next notice; it looks again sooner anyway.
 pub(super) const LOOK_AHEAD: TimeDelta = TimeDelta::hours(1);
 

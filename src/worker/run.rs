@@ -14,7 +14,7 @@
 
 use super::beat::Beaten;
 use super::brake::Brake;
-use super::bus::{Bus, FromBus, JOIN_AGAIN, Join, Room};
+use super::bus::{self, Bus, FromBus, JOIN_AGAIN, Join, Room};
 use super::clock_guard::{Clocks, Sample};
 use super::crowd::Crowd;
 use super::gauges;
@@ -257,6 +257,7 @@ impl<S: Schedule> Worker<S> {
             closed: self.closed(now),
             is_draining: self.brake.is_draining(),
         };
+        bus::tell(&self.condition.borrow(), &condition);
         metrics::KAFKA_UP.set(f64::from(u8::from(condition.kafka_is_up)), []);
         self.condition.send_if_modified(|told| {
             let changed = *told != condition;

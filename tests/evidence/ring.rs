@@ -6,6 +6,8 @@ mod crowd;
 mod group;
 mod members;
 mod restarts;
+mod brokers;
+mod loss;
 
 use crate::figures::Figures;
 
@@ -20,5 +22,11 @@ pub async fn show(figures: &mut Figures, part: Option<&str>) {
     }
     if wants("clocks") {
         clocks::wrong_clocks_charge_nothing_early(figures).await;
+    }
+    if wants("brokers") {
+        brokers::three_that_copy_each_other(figures).await;
+    }
+    if wants("loss") {
+        loss::kafka_is_lost_and_no_payment_with_it(figures).await;
     }
 }

@@ -82,7 +82,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn clock(&self) -> SharedClock {
+    pub(in crate::bucket) fn clock(&self) -> SharedClock {
         Arc::clone(&self.clock)
     }
 

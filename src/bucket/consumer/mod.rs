@@ -43,7 +43,7 @@ use std::sync::{Arc, mpsc as std_mpsc};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
-pub(super) use member::Shared;
+pub(super) use member::{Part, Shared};
 #[cfg(any(test, feature = "simulation"))]
 pub use simulated::{Feed, Order};
 
@@ -93,8 +93,8 @@ impl Health {
     /// Kafka can be relied on to bring notices. Otherwise the late scan must not wait for it.
     #[must_use]
     pub fn is_up(&self) -> bool {
-        let answered = self.since_answer.is_some_and(|since| since < lag::EVERY * 3);
-        !self.has_ended && answered && self.since_poll < lag::EVERY
+        let answered = self.since_answer.is_some_and(|since| since < lag::SILENT);
+        !self.has_ended && answered && self.since_poll < lag::SILENT
     }
 }
 
