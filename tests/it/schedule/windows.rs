@@ -32,7 +32,7 @@ async fn a_payment_with_a_window_is_noticed_claimed_and_called_late_from_its_own
 
     let early = world.worker.claim(&terms(), std::slice::from_ref(&notice), &fresh(1)).await.unwrap();
     assert!(matches!(early[0], ClaimAnswer::Early { why: Early::NotDue, .. }), "{early:?}");
-    let late = world.worker.claim_late(&terms(), Duration::ZERO, &fresh(10)).await.unwrap();
+    let late = world.worker.claim_late(&terms(), Duration::ZERO, &[], &fresh(10)).await.unwrap();
     assert!(late.is_empty(), "due and not yet its turn");
 
     // A repetition is answered with the same instant, and a window that does not fit is refused below too.
