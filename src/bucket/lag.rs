@@ -27,6 +27,7 @@ const EVERY: Duration = Duration::from_secs(10);
 const BEAT: Duration = Duration::from_secs(2);
 const AFTER_TROUBLE: Duration = Duration::from_secs(1);
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+const METADATA_WITHIN: Duration = Duration::from_secs(2);
 /// Without an answer, or a poll, for so long Kafka is away: longer than one question that times out and
 /// the pause before it, so that a single lost answer changes nothing, and short enough for ten seconds
 /// in all.
@@ -123,14 +124,19 @@ pub(super) fn watch(
             }
             Ok(())
         });
-        wait = asked.map_or_else(
-            |error| {
-                // A leader that has just changed, most often. Health shows the age of the last answer.
-                tracing::debug!(%error, "no lag report");
-                AFTER_TROUBLE
-            },
-            |()| BEAT,
-        );
+        wait = if let Err(error) = asked {
+            // A leader that has just changed, most often. Health shows the age of the last answer.
+            if wait == BEAT {
+                tracing::info!(%error, "leaders of the ring do not answer");
+            } else {
+                tracing::debug!(%error, "leaders of the ring do not answer");
+            }
+            // This client subscribes to nothing, so the library does not ask by itself who leads now.
+            let _silent_too = observer.fetch_metadata(None, METADATA_WITHIN);
+            AFTER_TROUBLE
+        } else {
+            BEAT
+        };
         let since_poll = shared.since_poll();
         if since_poll > EVERY {
             tracing::error!("the ring has not been polled for {since_poll:?}");
