@@ -264,6 +264,7 @@ pub async fn sandbox(process: Process) -> Result<(), Ended> {
 /// What ended the first that ended.
 pub async fn all(process: Process) -> Result<(), Ended> {
     let (trigger, shutdown) = Shutdown::manual();
+    let (close, closes) = Shutdown::manual();
     let outer = process.shutdown.clone();
     let parts = process.with(process.config.clone(), shutdown);
     // Only one of them can serve metrics.listen; the API serves health anyway.
@@ -273,16 +274,22 @@ pub async fn all(process: Process) -> Result<(), Ended> {
         parts.with(config, parts.shutdown.clone())
     };
     let mut roles = tokio::task::JoinSet::new();
-    roles.spawn(api(parts.clone()));
+    roles.spawn(api(process.with(process.config.clone(), closes)));
     roles.spawn(relay(quiet.clone()));
     roles.spawn(worker(quiet.clone()));
     roles.spawn(publisher(quiet.clone()));
     roles.spawn(keeper(quiet));
     let first = tokio::select! {
         biased;
-        () = outer.wait() => Ok(()),
+        () = outer.wait() => {
+            // What is due while clients still come is paid on time.
+            close.stop();
+            process.clock.sleep(process.config.api.drain_grace).await;
+            Ok(())
+        }
         Some(ended) = roles.join_next() => ended.map_err(failed).and_then(|ended| ended),
     };
+    close.stop();
     trigger.stop();
     let mut result = first;
     while let Some(ended) = roles.join_next().await {
