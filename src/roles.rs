@@ -5,7 +5,7 @@
 //! waited for; one whose schema does not fit ends the process), tell its health, work until it is
 //! asked to stop, drain.
 
-use crate::bucket::{self, topics};
+use crate::bucket;
 use crate::cli::Ended;
 use crate::domain::ids::GatewayName;
 use crate::intake::{self, CannotListen, Intake};
