@@ -5,8 +5,8 @@
 //! waited for; one whose schema does not fit ends the process), tell its health, work until it is
 //! asked to stop, drain.
 
-use crate::bucket::{self, topics};
-use crate::cli::{self, Ended, Migrate, Topics};
+use crate::bucket;
+use crate::cli::Ended;
 use crate::domain::ids::GatewayName;
 use crate::intake::{self, CannotListen, Intake};
 use crate::platform::clock::{Host, SharedClock};
@@ -29,6 +29,7 @@ mod forecast;
 mod keys;
 mod look;
 mod publisher;
+mod set_up;
 mod worker;
 
 pub use audit::audit_check;
@@ -37,6 +38,7 @@ pub use keys::{keys, new_key};
 pub use look::bucket;
 pub use publisher::publisher;
 use publisher::require_topics;
+pub use set_up::{migrate, topics};
 pub use worker::worker;
 
 /// One process: what all of its roles share.
@@ -296,51 +298,4 @@ pub async fn all(process: Process) -> Result<(), Ended> {
         result = result.and(ended.map_err(failed).and_then(|ended| ended));
     }
     result
-}
-
-/// Database set-up.
-///
-/// # Errors
-/// [`Exit::Differences`] where a plan has something to do; otherwise what failed.
-pub async fn migrate(command: Migrate, config: Config) -> Result<(), Ended> {
-    config.require(&["database.url"])?;
-    match command {
-        Migrate::Plan => {
-            let missing = schedule::migration_plan(&config.database).await.map_err(refused)?;
-            for (version, description) in &missing {
-                cli::print(&format!("{version}  {description}\n"))?;
-            }
-            if missing.is_empty() { Ok(()) } else { Err(differences(missing.len(), "migrations to apply")) }
-        }
-        Migrate::Run => {
-            let (applied, partitions) = schedule::migrate(&config.database).await.map_err(refused)?;
-            cli::print(&format!("applied {applied} migrations, made {partitions} partitions\n"))
-        }
-    }
-}
-
-fn differences(count: usize, of: &str) -> Ended {
-    Ended::with(Exit::Differences, format!("{count} {of}"))
-}
-
-/// Topic set-up.
-///
-/// # Errors
-/// [`Exit::Differences`] where a plan or a check finds any; otherwise what failed.
-pub async fn topics(command: Topics, config: Config) -> Result<(), Ended> {
-    config.require(&["kafka.bootstrap_servers"])?;
-    let clock: SharedClock = Arc::new(Host);
-    let left = match command {
-        Topics::Plan | Topics::Check => topics::plan(&config.kafka, topics::Depth::Full).await,
-        Topics::Apply => topics::apply(&config.kafka, &clock).await,
-    };
-    let left = left.map_err(failed)?;
-    for difference in &left {
-        cli::print(&format!("{difference}\n"))?;
-    }
-    if left.is_empty() {
-        cli::print("every topic is as declared\n")
-    } else {
-        Err(differences(left.len(), "differences"))
-    }
 }

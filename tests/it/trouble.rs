@@ -12,7 +12,7 @@ mod disk;
 mod drains;
 mod kills;
 mod outages;
-mod own_ring;
+pub mod own_ring;
 mod races;
 mod records;
 mod relays;
