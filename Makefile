@@ -47,7 +47,7 @@ simulate: install
 
 # The whole path under load, optimised and durable: rate, lateness, database time, ledger check. About
 # five minutes after the build; LOAD="--rate 500" and other options change it, LOAD=statements measures
-# the schedule's verbs alone.
+# the schedule's verbs alone, LOAD=outbox three ways of marking a notice as published.
 bench: install
 	cargo test --locked --release --test bench --no-run
 	PUNCTUAL_PROFILE=release PUNCTUAL_DURABLE=1 .ci/with-services cargo test --locked --release --test bench -- $(LOAD)

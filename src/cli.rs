@@ -5,8 +5,11 @@
 //! ([`crate::platform::exit`]). Answers go to standard output, everything said about them to
 //! standard error.
 
+mod bucket;
 #[cfg(feature = "simulation")]
 mod simulate;
+
+pub use bucket::Bucket;
 
 use crate::intake::{Scope, actor_name};
 use crate::platform::config::{self, Config, Inputs, Loaded, Problems};
@@ -53,12 +56,21 @@ enum Command {
     /// The topics of the ring.
     #[command(subcommand)]
     Topics(Topics),
+    /// What lies in the ring.
+    #[command(subcommand)]
+    Bucket(Bucket),
     /// The settings of this command line.
     #[command(subcommand)]
     Config(ConfigCommand),
     /// API keys.
     #[command(subcommand)]
     Keys(Keys),
+    /// What falls due in the next hour and month, and when it is worked off at the permitted rate.
+    Forecast {
+        /// How to print it; as JSON it is what GET /v1/forecast answers.
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
+    },
     /// Ask how late a crowd gets, or check every promise in worlds full of faults; on virtual time.
     #[cfg(feature = "simulation")]
     Simulate(simulate::Args),
@@ -110,6 +122,8 @@ pub enum Topics {
     Apply,
     /// Compare; exit code 10 if the broker's topics differ.
     Check,
+    /// Print what travels through them as an AsyncAPI 3 document in YAML; asks no broker.
+    Describe,
 }
 
 #[derive(Debug, Clone, Copy, Subcommand)]
@@ -176,8 +190,8 @@ pub enum Keys {
         /// The actor's name; made if it is new.
         #[arg(long, value_parser = actor_name)]
         actor: String,
-        /// What the key may do; may be repeated. Without it: everything.
-        #[arg(long = "scope", value_name = "SCOPE", value_parser = scopes(), default_values_t = every_scope())]
+        /// What the key may do; may be repeated. Without it: read and write the actor's payments.
+        #[arg(long = "scope", value_name = "SCOPE", value_parser = scopes(), default_values_t = client_scopes())]
         scopes: Vec<String>,
         /// How to print it; as JSON it is `{"apiKey": …, "keyId": …, "actorId": …, "scopes": […]}`.
         #[arg(short, long, value_enum, default_value_t)]
@@ -200,8 +214,8 @@ pub enum Keys {
     },
 }
 
-fn every_scope() -> Vec<String> {
-    Scope::ALL.iter().map(|scope| scope.as_str().to_owned()).collect()
+fn client_scopes() -> Vec<String> {
+    Scope::OF_CLIENTS.iter().map(|scope| scope.as_str().to_owned()).collect()
 }
 
 fn scopes() -> clap::builder::PossibleValuesParser {
@@ -302,7 +316,9 @@ async fn run(cli: Cli) -> Result<(), Ended> {
         Command::Role(role) => run_role(role, loaded.config).await,
         Command::Migrate(command) => roles::migrate(command, loaded.config).await,
         Command::Topics(command) => roles::topics(command, loaded.config).await,
+        Command::Bucket(command) => roles::bucket(command, loaded.config).await,
         Command::Keys(command) => roles::keys(command, loaded.config).await,
+        Command::Forecast { output } => roles::forecast(output, loaded.config).await,
         Command::Audit(Audit::Check(asked)) => roles::audit_check(asked, loaded.config).await,
         Command::Health { url } => match client::health(&url).await {
             Ok(answer) => print(&format!("{}\n", answer.trim_end())),

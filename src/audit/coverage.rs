@@ -38,8 +38,8 @@ fn events(records: &Records, event: Event) -> usize {
 fn later_than(index: &Index<'_>, bound: TimeDelta) -> usize {
     let late = |(id, attempts): &(_, &[_])| {
         let claimed: Option<&&crate::schedule::audit::AttemptRow> = attempts.first();
-        let due = index.payments.get(id).map(|payment| payment.due_at);
-        claimed.zip(due).is_some_and(|(claim, due)| claim.claimed_at - due > bound)
+        let planned = index.payments.get(id).map(|payment| payment.first_attempt_at());
+        claimed.zip(planned).is_some_and(|(claim, planned)| claim.claimed_at - planned > bound)
     };
     index.attempts().filter(late).count()
 }

@@ -127,6 +127,7 @@ fn payment(history_hash: [u8; 32]) -> PaymentRow {
         status: Status::Completed,
         reason: None,
         due_at: due(),
+        execute_within: None,
         next_attempt_at: due(),
         amount: 1_250,
         currency: "EUR".into(),

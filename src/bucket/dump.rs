@@ -24,7 +24,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
 /// Why there is no dump.
 #[derive(Debug, thiserror::Error)]
@@ -103,15 +103,16 @@ pub struct Dump {
     pub events_complete_from: Option<DateTime<Utc>>,
 }
 
-type Part = (String, i32);
+/// A topic and a partition of it.
+pub(super) type PartName = (String, i32);
 
 /// Where to read from and to, taken at one moment; may be read any number of times.
 pub struct Span {
     consumer: BaseConsumer<Logged>,
     names: Names,
     events: String,
-    committed: BTreeMap<Part, i64>,
-    parts: BTreeMap<Part, (i64, i64)>,
+    committed: BTreeMap<PartName, i64>,
+    parts: BTreeMap<PartName, (i64, i64)>,
     since: Option<DateTime<Utc>>,
     is_truncated: bool,
 }
@@ -175,7 +176,7 @@ impl Span {
     /// # Errors
     /// See [`DumpError`].
     pub fn read(&self, wanted: impl Fn(PaymentId) -> bool) -> Result<Dump, DumpError> {
-        let mut left: BTreeMap<Part, i64> = BTreeMap::new();
+        let mut left: BTreeMap<PartName, i64> = BTreeMap::new();
         for (part, (begin, end)) in &self.parts {
             if begin < end {
                 left.insert(part.clone(), *end);
@@ -202,7 +203,7 @@ impl Span {
     fn keep(
         &self,
         record: &BorrowedMessage<'_>,
-        part: &Part,
+        part: &PartName,
         wanted: &impl Fn(PaymentId) -> bool,
         dump: &mut Dump,
     ) -> Result<(), DumpError> {
@@ -253,7 +254,9 @@ impl Span {
     }
 }
 
-fn list<'a>(parts: impl Iterator<Item = (&'a Part, Offset)>) -> Result<TopicPartitionList, KafkaError> {
+pub(super) fn list<'a>(
+    parts: impl Iterator<Item = (&'a PartName, Offset)>,
+) -> Result<TopicPartitionList, KafkaError> {
     let mut list = TopicPartitionList::new();
     for ((topic, partition), offset) in parts {
         list.add_partition_offset(topic, *partition, offset)?;
@@ -261,7 +264,7 @@ fn list<'a>(parts: impl Iterator<Item = (&'a Part, Offset)>) -> Result<TopicPart
     Ok(list)
 }
 
-fn offsets(list: &TopicPartitionList) -> BTreeMap<Part, i64> {
+pub(super) fn offsets(list: &TopicPartitionList) -> BTreeMap<PartName, i64> {
     let known = list.elements().into_iter().filter_map(|element| match element.offset() {
         Offset::Offset(offset) => Some(((element.topic().to_owned(), element.partition()), offset)),
         Offset::Beginning | Offset::End | Offset::Stored | Offset::Invalid | Offset::OffsetTail(_) => None,

@@ -5,22 +5,33 @@
 //! is at most one round old: a record that arrives after it is found by the next one, and reopens
 //! its bucket.
 //!
+//! Between two reports it asks only whether the leaders of our partitions answer: on that rests whether
+//! the late scan waits for Kafka, and a broker that is gone, frozen or leads nothing any more must be
+//! noticed within ten seconds.
+//!
 //! The lateness that counts is measured in Postgres; this is about the topics only.
 
 use super::connect::Logged;
-use super::consumer::Shared;
-use crate::domain::bucket::{Backlog, Channel};
+use super::consumer::{Part, Shared};
+use crate::domain::bucket::{Backlog, Channel, channels};
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::KafkaResult;
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc as std_mpsc;
 use std::time::Duration;
 
 /// Between two reports.
-pub(super) const EVERY: Duration = Duration::from_secs(10);
+const EVERY: Duration = Duration::from_secs(10);
+/// Between two questions whether the leaders answer: a request a broker.
+const BEAT: Duration = Duration::from_secs(2);
 const AFTER_TROUBLE: Duration = Duration::from_secs(1);
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+const METADATA_WITHIN: Duration = Duration::from_secs(2);
+/// Without an answer, or a poll, for so long Kafka is away: longer than one question that times out and
+/// the pause before it, so that a single lost answer changes nothing, and short enough for ten seconds
+/// in all.
+pub(super) const SILENT: Duration = Duration::from_secs(8);
 
 /// One partition, as the lag reader saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,26 +96,47 @@ impl Report {
     }
 }
 
-/// Looks every [`EVERY`] and when nudged, until the ring is gone.
-pub(super) fn watch(observer: &BaseConsumer<Logged>, shared: &Shared, nudged: &std_mpsc::Receiver<()>) {
-    let mut wait = EVERY;
+/// Looks every [`EVERY`] and when nudged, and asks every [`BEAT`] meanwhile, until the ring is gone.
+///
+/// Who has no partition of its own asks about `everything`: a group cannot share out what nobody leads.
+pub(super) fn watch(
+    observer: &BaseConsumer<Logged>,
+    shared: &Shared,
+    everything: &[Part],
+    nudged: &std_mpsc::Receiver<()>,
+) {
+    let (mut wait, mut look_at) = (BEAT, Duration::ZERO);
     loop {
         match nudged.recv_timeout(wait) {
-            Ok(()) | Err(std_mpsc::RecvTimeoutError::Timeout) => {}
+            Ok(()) => look_at = Duration::ZERO,
+            Err(std_mpsc::RecvTimeoutError::Timeout) => {}
             Err(std_mpsc::RecvTimeoutError::Disconnected) => return,
         }
+        let now = shared.clock().mono().0;
         let ours = shared.ours();
-        match look(observer, shared, &ours) {
-            Ok(report) => {
-                wait = EVERY;
-                shared.answered(report);
+        let asked = if ours.is_empty() { everything } else { &ours };
+        let asked = leaders_answer(observer, shared, asked).and_then(|ends| {
+            // Told at once: the group's coordinator may be another broker, and silent for longer.
+            shared.answered(None);
+            if !ours.is_empty() && now >= look_at {
+                shared.answered(Some(look(observer, shared, &ours, &ends)?));
+                look_at = now + EVERY;
             }
+            Ok(())
+        });
+        wait = if let Err(error) = asked {
             // A leader that has just changed, most often. Health shows the age of the last answer.
-            Err(error) => {
-                wait = AFTER_TROUBLE;
-                tracing::debug!(%error, "no lag report");
+            if wait == BEAT {
+                tracing::info!(%error, "leaders of the ring do not answer");
+            } else {
+                tracing::debug!(%error, "leaders of the ring do not answer");
             }
-        }
+            // This client subscribes to nothing, so the library does not ask by itself who leads now.
+            let _silent_too = observer.fetch_metadata(None, METADATA_WITHIN);
+            AFTER_TROUBLE
+        } else {
+            BEAT
+        };
         let since_poll = shared.since_poll();
         if since_poll > EVERY {
             tracing::error!("the ring has not been polled for {since_poll:?}");
@@ -112,17 +144,31 @@ pub(super) fn watch(observer: &BaseConsumer<Logged>, shared: &Shared, nudged: &s
     }
 }
 
-/// `None` if nothing is ours: then the question is only whether somebody answers.
+/// Every partition of a ring with so many of each topic.
+pub(super) fn everything(partitions: i32) -> Vec<Part> {
+    channels().flat_map(|channel| (0..partitions).map(move |partition| (channel, partition))).collect()
+}
+
+/// The ends of partitions, as their leaders have them.
+fn leaders_answer(
+    observer: &BaseConsumer<Logged>,
+    shared: &Shared,
+    parts: &[Part],
+) -> KafkaResult<BTreeMap<Part, i64>> {
+    let ends = ask(observer, shared, parts, Offset::End)?;
+    if ends.len() < parts.len() {
+        // Notices of such a partition do not come, whoever else answers.
+        return Err(KafkaError::OffsetFetch(RDKafkaErrorCode::LeaderNotAvailable));
+    }
+    Ok(ends)
+}
+
 fn look(
     observer: &BaseConsumer<Logged>,
     shared: &Shared,
-    ours: &[(Channel, i32)],
-) -> KafkaResult<Option<Report>> {
-    if ours.is_empty() {
-        observer.fetch_watermarks(&shared.names.topic(Channel::Now), 0, ANSWER_WITHIN)?;
-        return Ok(None);
-    }
-    let ends = ask(observer, shared, ours, Offset::End)?;
+    ours: &[Part],
+    ends: &BTreeMap<Part, i64>,
+) -> KafkaResult<Report> {
     let committed =
         offsets_of(shared, &observer.committed_offsets(list(shared, ours, Offset::Invalid), ANSWER_WITHIN)?);
     let fresh: Vec<_> = ours.iter().filter(|part| !committed.contains_key(part)).copied().collect();
@@ -132,7 +178,7 @@ fn look(
         let committed = committed.get(part).or_else(|| begins.get(part))?;
         Some((*part, (*committed, *ends.get(part)?)))
     });
-    Ok(Some(Report::of(parts.collect())))
+    Ok(Report::of(parts.collect()))
 }
 
 /// One request a broker for all partitions: the protocol takes "end" and "beginning" as times.

@@ -11,6 +11,7 @@
 //! **If Kafka dies here**: the producer reports what was not acknowledged, the consumer hands out
 //! nothing, [`Health`] says so, and the worker's late scan carries the work.
 
+pub mod asyncapi;
 mod connect;
 mod consumer;
 mod lag;
@@ -21,6 +22,7 @@ mod producer;
 pub mod dump;
 pub mod in_process;
 pub mod probe;
+pub mod survey;
 pub mod topics;
 
 pub use connect::BadSettings;

@@ -12,6 +12,7 @@
 
 use super::ids::PaymentId;
 use chrono::{DateTime, TimeDelta, Utc};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Slots of the ring: one a minute of the hour.
@@ -89,6 +90,34 @@ pub fn ring_or_now(not_before: DateTime<Utc>, database_now: DateTime<Utc>, guard
     if ahead >= guard && ahead <= LONGEST_LEAD { Channel::Ring(Slot::of(not_before)) } else { Channel::Now }
 }
 
+/// The whole minutes that begin `beyond` from now or later and end by `within` from now: from the start
+/// of the first to the end of the last. `None`: there is none.
+#[must_use]
+pub fn whole_minutes(
+    now: DateTime<Utc>,
+    beyond: TimeDelta,
+    within: TimeDelta,
+) -> Option<(DateTime<Utc>, DateTime<Utc>)> {
+    let near = now + beyond;
+    let first = if minute_start(near) == near { near } else { minute_start(near) + MINUTE };
+    let end = minute_start(now + within);
+    (first < end).then_some((first, end))
+}
+
+/// The earliest minute between these two instants that holds at least `limit` of `instants`.
+#[must_use]
+pub fn crowded_minute(
+    instants: impl Iterator<Item = DateTime<Utc>>,
+    (from, end): (DateTime<Utc>, DateTime<Utc>),
+    limit: usize,
+) -> Option<DateTime<Utc>> {
+    let mut minutes: BTreeMap<DateTime<Utc>, usize> = BTreeMap::new();
+    for instant in instants.filter(|instant| (from..end).contains(instant)) {
+        *minutes.entry(minute_start(instant)).or_default() += 1;
+    }
+    minutes.into_iter().find(|(_, count)| *count >= limit).map(|(minute, _)| minute)
+}
+
 /// The start of the UTC minute that holds `instant`.
 #[must_use]
 pub fn minute_start(instant: DateTime<Utc>) -> DateTime<Utc> {
@@ -157,6 +186,13 @@ pub fn phase(slot: Slot, now: DateTime<Utc>) -> Phase {
     } else {
         Phase::Ahead { opens_at: minute + MINUTE * i32::from(SLOTS) - OPEN_AHEAD }
     }
+}
+
+/// The minute of this slot that runs at `now`, or else its next one.
+#[must_use]
+pub fn coming_minute(slot: Slot, now: DateTime<Utc>) -> DateTime<Utc> {
+    let ahead = (i64::from(slot.0) - i64::from(Slot::of(now).0)).rem_euclid(i64::from(SLOTS));
+    minute_start(now) + TimeDelta::microseconds(ahead * MINUTE_US)
 }
 
 /// The latest minute of this slot that has started at `instant`.
@@ -245,6 +281,44 @@ pub fn murmur2(bytes: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_slot_has_one_minute_in_the_hour_from_now() {
+        let now = "2026-11-29T14:58:31Z".parse::<DateTime<Utc>>().unwrap();
+        let mut minutes: Vec<_> = Slot::all().map(|slot| (coming_minute(slot, now), slot)).collect();
+        minutes.sort_unstable();
+        assert!(minutes.iter().all(|(minute, slot)| Slot::of(*minute) == *slot));
+        let first = minute_start(now);
+        assert!((0..).zip(&minutes).all(|(n, (minute, _))| *minute == first + MINUTE * n));
+    }
+
+    #[test]
+    fn whole_minutes_begin_after_the_lead_and_end_within_the_longest() {
+        let at = |text: &str| text.parse::<DateTime<Utc>>().unwrap();
+        let span = |now: &str, beyond: i64| whole_minutes(at(now), TimeDelta::seconds(beyond), LONGEST_LEAD);
+        let day = "2026-11-29T";
+        let between =
+            |from: &str, end: &str| Some((at(&format!("{day}{from}Z")), at(&format!("{day}{end}Z"))));
+        assert_eq!(span("2026-11-29T14:00:00Z", 90), between("14:02:00", "14:15:00"));
+        assert_eq!(span("2026-11-29T14:00:30Z", 90), between("14:02:00", "14:15:00"));
+        assert_eq!(span("2026-11-29T14:00:31Z", 90), between("14:03:00", "14:15:00"));
+        assert_eq!(span("2026-11-29T14:00:59Z", 900), None);
+    }
+
+    #[test]
+    fn the_earliest_minute_that_is_full_enough_is_the_crowded_one() {
+        let first = "2026-11-29T14:00:00Z".parse::<DateTime<Utc>>().unwrap();
+        let minutes = |counts: &[usize]| {
+            let minutes = (0..).map(|n| first + MINUTE * n).zip(counts.to_vec());
+            minutes.flat_map(|(at, count)| vec![at + TimeDelta::seconds(59); count]).collect::<Vec<_>>()
+        };
+        let crowded = |counts: &[usize], limit| {
+            crowded_minute(minutes(counts).into_iter(), (first, first + MINUTE * 4), limit)
+        };
+        assert_eq!(crowded(&[2, 3, 9, 3], 3), Some(first + MINUTE));
+        assert_eq!(crowded(&[2, 3, 9, 3], 9), Some(first + MINUTE * 2));
+        assert_eq!(crowded(&[2, 2, 2, 2, 9], 3), None, "the crowd lies past the end");
+    }
     use chrono::TimeZone;
 
     const GUARD: Duration = Duration::from_secs(15);

@@ -8,6 +8,7 @@ pub mod declines;
 pub mod effect;
 pub mod event_type;
 pub mod facts;
+pub mod forecast;
 pub mod guard;
 #[doc(hidden)]
 pub mod guard_cases;
@@ -18,8 +19,10 @@ pub mod invariants;
 pub mod lease;
 pub mod money;
 pub mod notice;
+pub mod pace;
 pub mod payment;
 pub mod reason;
 pub mod retry;
 pub mod state;
 pub mod verdict;
+pub mod window;

@@ -6,6 +6,7 @@ use super::ids::{ActorId, Epoch, Fence, GatewayName, PaymentId};
 use super::money::Money;
 use super::reason::Reason;
 use super::state::Status;
+use super::window::{Window, first_attempt_at};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +25,8 @@ pub struct Payment {
     pub due_at: DateTime<Utc>,
     /// No charge request may start at or after this instant (rule R10).
     pub execute_before: Option<DateTime<Utc>>,
+    /// How long after `due_at` the first try may come. Immutable.
+    pub execute_within: Option<Window>,
     /// When the next claim may happen; never before `due_at`.
     pub next_attempt_at: DateTime<Utc>,
     /// The gateway that moves the money.
@@ -91,6 +94,7 @@ impl Payment {
             reason: None,
             due_at,
             execute_before: None,
+            execute_within: None,
             next_attempt_at: due_at,
             gateway,
             amount,
@@ -115,6 +119,12 @@ impl Payment {
             last_moved_at: created_at,
             history_seq: 1,
         }
+    }
+
+    /// The instant that its first try was planned for; from it on the payment is late.
+    #[must_use]
+    pub fn first_attempt_at(&self) -> DateTime<Utc> {
+        first_attempt_at(self.id, self.due_at, self.execute_within)
     }
 }
 

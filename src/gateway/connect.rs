@@ -5,7 +5,7 @@
 //! (`total_timeout` < lease − margin, rule R14).
 
 use super::http::{HttpGateway, RENDERER};
-use super::port::Profile;
+use super::port::{Pacing, Profile};
 use crate::domain::declines::DeclineCaps;
 use crate::domain::ids::GatewayName;
 use crate::platform::clock::SharedClock;
@@ -142,6 +142,11 @@ fn profile(settings: &Settings) -> Profile {
         total_timeout: settings.total_timeout,
         renews_lease: settings.renew_lease,
         max_in_flight: settings.max_in_flight,
+        pacing: Pacing {
+            rate: settings.rate,
+            lookup_share: settings.lookup_share,
+            in_flight: settings.max_in_flight_total,
+        },
     }
 }
 

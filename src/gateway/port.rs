@@ -47,6 +47,25 @@ pub struct Profile {
     pub renews_lease: bool,
     /// Largest number of calls in flight from one worker.
     pub max_in_flight: usize,
+    /// What all workers share.
+    pub pacing: Pacing,
+}
+
+/// What an account takes from all workers together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pacing {
+    /// Calls a second; 0: no limit.
+    pub rate: u32,
+    /// Per cent of them that questions are sure of.
+    pub lookup_share: u32,
+    /// Calls in flight; 0: no limit.
+    pub in_flight: u32,
+}
+
+impl Default for Pacing {
+    fn default() -> Self {
+        Self { rate: 0, lookup_share: 10, in_flight: 0 }
+    }
 }
 
 impl Profile {

@@ -31,6 +31,8 @@ pub enum Scope {
     Read,
     /// `payments:write`
     Write,
+    /// `ops:read`: what concerns all clients together.
+    Operate,
 }
 
 /// Reads an actor's name as a person gave it.
@@ -51,7 +53,9 @@ pub fn actor_name(text: &str) -> Result<String, &'static str> {
 
 impl Scope {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Read, Self::Write];
+    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Operate];
+    /// Those of a client that pays.
+    pub const OF_CLIENTS: [Self; 2] = [Self::Read, Self::Write];
 
     /// Its text in `keys create` and on the wire.
     #[must_use]
@@ -59,6 +63,7 @@ impl Scope {
         match self {
             Self::Read => "payments:read",
             Self::Write => "payments:write",
+            Self::Operate => "ops:read",
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::domain::money::{Currency, Minor, Money};
 use crate::domain::payment::Payment;
 use crate::domain::reason::Reason;
 use crate::domain::state::Status;
+use crate::domain::window::Window;
 use crate::schedule::{AttemptView, CancelAnswer, CreateAnswer, PaymentView};
 use axum::response::Response;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -103,6 +104,18 @@ fn the_creations_answer_is_this_text_for_ever() {
         )
     );
     assert_eq!(wire::CREATION_RENDERING, 1);
+}
+
+#[test]
+fn within_its_window_a_payment_is_not_late() {
+    let mut seen = later();
+    seen.payment.execute_within = Window::of_seconds(60);
+    let planned = seen.payment.first_attempt_at();
+    seen.first_claimed_at = Some(planned + TimeDelta::milliseconds(7));
+    let shown: Value = serde_json::from_slice(&wire::standing(&seen)).unwrap();
+    assert_eq!((&shown["latenessMs"], &shown["executeWithin"]), (&json!(7), &json!(60)));
+    let created: Value = serde_json::from_slice(&wire::creation(&seen)).unwrap();
+    assert_eq!(created["executeWithin"], json!(60));
 }
 
 #[test]

@@ -59,6 +59,9 @@ fn fields(request: &Request) -> BTreeMap<&'static str, Vec<u8>> {
     ]);
     let optional = [
         ("/executeBefore", request.execute_before.map(utc)),
+        // As the client wrote it: an installation's own window may change between a request and its
+        // repetition, and must not make it another one.
+        ("/executeWithin", request.execute_within.map(|seconds| seconds.to_string())),
         ("/externalId", request.external_id.clone()),
         ("/description", request.description.clone()),
     ];

@@ -74,6 +74,7 @@ fn new_payment(
         amount: allowed.amount,
         due_at: request.due_at,
         execute_before: request.execute_before,
+        execute_within: allowed.execute_within,
         gateway: allowed.gateway,
         external_id: request.external_id,
         description: request.description,

@@ -24,6 +24,7 @@ mod create;
 mod cursor;
 mod envelope;
 mod filters;
+mod forecast;
 mod headers;
 mod history;
 mod instant;
@@ -44,8 +45,11 @@ mod answer_tests;
 mod chaos_tests;
 #[cfg(test)]
 mod request_tests;
+#[cfg(test)]
+mod window_tests;
 
 pub use actor::{Scope, actor_name};
+pub use forecast::{Account, forecast_as_json};
 pub use key::{ApiKey, KeyMode, NotAKey};
 pub use problem::{Code, FieldError, Parts, Problem, Retryable};
 pub use rules::Terms;
@@ -76,6 +80,9 @@ pub struct Intake {
     terms: Arc<Terms>,
     keys: Arc<KeyCache>,
     request_timeout: Duration,
+    /// What was counted last, for whoever asks next.
+    counted: Arc<forecast::Counted>,
+    account: Arc<Account>,
     /// Boxed away, because hardly any installation has one.
     sender: Arc<Option<callback::Sender>>,
 }
@@ -95,6 +102,7 @@ impl Intake {
             due_grace: api.due_grace,
             max_amount_minor: api.max_amount_minor,
             gateways,
+            execute_within: None,
         };
         Self {
             schedule,
@@ -103,6 +111,8 @@ impl Intake {
             terms: Arc::new(terms),
             keys: Arc::new(KeyCache::new(api.key_cache)),
             request_timeout: api.request_timeout,
+            counted: Arc::default(),
+            account: Arc::default(),
             sender: Arc::default(),
         }
     }
@@ -111,6 +121,14 @@ impl Intake {
     #[must_use]
     pub fn with_callbacks(self, gateway: &config::Gateway) -> Self {
         Self { sender: Arc::new(callback::Sender::of(gateway)), ..self }
+    }
+
+    /// From now on payments that name no window of their own are spread over this gateway's, and the
+    /// forecast knows its permitted rate.
+    #[must_use]
+    pub fn spreading(self, gateway: &config::Gateway) -> Self {
+        let terms = Terms { execute_within: gateway.execute_within, ..(*self.terms).clone() };
+        Self { terms: Arc::new(terms), account: Arc::new(Account::of(gateway)), ..self }
     }
 
     /// Every route, each answer wrapped; `beside` is what else this process serves, such as health
@@ -125,6 +143,7 @@ impl Intake {
             .route("/v1/scheduled-payments", get(list::get).post(create::post))
             .route("/v1/scheduled-payments/{id}", get(read::get).delete(cancel::delete))
             .route("/v1/scheduled-payments/{id}/history", get(history::get))
+            .route("/v1/forecast", get(forecast::get))
             .route("/v1/gateway-callbacks/{gateway}", post(callback::post))
             .route("/problems/{code}", get(problem::page))
             .with_state(self)

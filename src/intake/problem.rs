@@ -113,8 +113,9 @@ codes! {
     DueInPast = "due_in_past", 422, No, "The due time has passed", "dueAt must lie in the future.";
     DueBeyondHorizon = "due_beyond_horizon", 422, No, "The due time is too far away", "dueAt lies beyond the time for which payments are accepted.";
     ExecuteBeforeNotAfterDue = "execute_before_not_after_due", 422, No, "The deadline is not after the due time", "executeBefore must be later than dueAt.";
+    ExecuteBeforeWithinWindow = "execute_before_within_window", 422, No, "The deadline lies within the window", "executeBefore must not be earlier than dueAt + executeWithin.";
     UnknownGateway = "unknown_gateway", 422, No, "The gateway is not configured", "gateway must name a gateway of this installation.";
-    OutOfRange = "out_of_range", 422, No, "A number is out of range", "retry.maxSends is 1 to 6.";
+    OutOfRange = "out_of_range", 422, No, "A number is out of range", "retry.maxSends is 1 to 6; executeWithin is 0 to 86400 seconds.";
     UnknownChoice = "unknown_choice", 422, No, "A choice is not known", "retry.onSoftDecline is retry or fail; retry.onExhausted is park or fail.";
     Internal = "internal", 500, Yes, "A defect on our side", "The request id finds it in our logs. Repeating the request with the same key is safe.";
     PaymentInFlight = "payment_in_flight", 503, Yes, "The payment's own outcome is being written", "Send the callback again after Retry-After.";

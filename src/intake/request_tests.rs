@@ -30,6 +30,7 @@ fn terms() -> Terms {
         due_grace: Duration::ZERO,
         max_amount_minor: 1_000_000,
         gateways: vec![GatewayName("sandbox".into()), GatewayName("other".into())],
+        execute_within: None,
     }
 }
 
@@ -167,7 +168,7 @@ fn an_amount_is_a_plain_json_integer() {
 
 #[test]
 fn unknown_and_repeated_fields_are_refused_where_they_stand() {
-    for field in ["Amount", "amount_minor", "executeWithin", "", "a/b"] {
+    for field in ["Amount", "amount_minor", "execute_within", "", "a/b"] {
         let pointer = format!("/{}", field.replace('/', "~1"));
         refused(&with(field, json!("x")).to_string(), 400, &pointer, Code::UnknownField);
     }

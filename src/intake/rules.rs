@@ -13,6 +13,7 @@ use super::wire::{Draft, utc};
 use crate::domain::ids::GatewayName;
 use crate::domain::money::{Currency, Minor, Money};
 use crate::domain::payment::{OnExhausted, OnSoftDecline, RetryPolicy};
+use crate::domain::window::Window;
 use crate::platform::config::Value;
 use crate::schedule::Actor;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -32,6 +33,8 @@ pub struct Terms {
     pub max_amount_minor: i64,
     /// The configured gateways; the first is the default. Never empty.
     pub gateways: Vec<GatewayName>,
+    /// How long after its due time a payment may first be tried that does not say so itself.
+    pub execute_within: Option<Window>,
 }
 
 /// A well-formed request with every default applied, not judged yet. Its digests decide whether two
@@ -42,6 +45,8 @@ pub(super) struct Request {
     pub(super) currency: String,
     pub(super) due_at: DateTime<Utc>,
     pub(super) execute_before: Option<DateTime<Utc>>,
+    /// Seconds, as asked for; 0 asks for none.
+    pub(super) execute_within: Option<i64>,
     pub(super) gateway: String,
     pub(super) external_id: Option<String>,
     pub(super) description: Option<String>,
@@ -57,6 +62,7 @@ pub(super) struct Allowed {
     pub(super) amount: Money,
     pub(super) gateway: GatewayName,
     pub(super) retry: RetryPolicy,
+    pub(super) execute_within: Option<Window>,
 }
 
 /// The broken rules, in the order of the interface's table; never empty.
@@ -118,6 +124,7 @@ impl Request {
             currency,
             due_at,
             execute_before: draft.execute_before.map(|at| at.rounded_down()),
+            execute_within: draft.execute_within,
             gateway,
             external_id: draft.external_id,
             description: draft.description,
@@ -141,6 +148,7 @@ impl Request {
         let minor = found.amount(self.amount, terms.max_amount_minor);
         let currency = found.currency(&self.currency, self.due_at);
         found.times(self, terms, now);
+        let execute_within = found.window(self, terms);
         let gateway = terms.gateways.iter().find(|gateway| gateway.0 == self.gateway).cloned();
         found.require(
             gateway.is_some(),
@@ -152,7 +160,7 @@ impl Request {
         let retry = found.retry(self);
         match (minor, currency, gateway, retry) {
             (Some(minor), Some(currency), Some(gateway), Some(retry)) if found.0.is_empty() => {
-                Ok(Allowed { amount: Money { minor, currency }, gateway, retry })
+                Ok(Allowed { amount: Money { minor, currency }, gateway, retry, execute_within })
             }
             _ => Err(Broken(found.0)),
         }
@@ -268,6 +276,27 @@ impl Findings {
         self.require(ordered, "/executeBefore", Code::ExecuteBeforeNotAfterDue, detail);
     }
 
+    /// The window that the request names, or this installation's as far as the deadline leaves room.
+    fn window(&mut self, request: &Request, terms: &Terms) -> Option<Window> {
+        let room = request.execute_before.map(|deadline| deadline - request.due_at);
+        let Some(seconds) = request.execute_within else {
+            let whole = room.map_or(i64::MAX, |room| room.num_seconds());
+            return terms
+                .execute_within
+                .and_then(|usual| Window::of_seconds(whole.min(usual.seconds().into())));
+        };
+        let window = Window::of_seconds(seconds);
+        let allowed = seconds == 0 || window.is_some();
+        self.require(allowed, "/executeWithin", Code::OutOfRange, "executeWithin is 0 to 86400 seconds.");
+        // A deadline before the due time is told of already.
+        let fits = window
+            .zip(room)
+            .is_none_or(|(window, room)| room >= window.length() || room <= TimeDelta::zero());
+        let detail = "executeBefore is earlier than dueAt + executeWithin.";
+        self.require(fits, "/executeBefore", Code::ExecuteBeforeWithinWindow, detail);
+        window
+    }
+
     fn free_texts(&mut self, request: &Request) {
         if let Some(id) = &request.external_id {
             self.require(
@@ -333,6 +362,7 @@ mod tests {
             due_grace: Duration::ZERO,
             max_amount_minor: 1_000_000,
             gateways: vec![GatewayName("sandbox".into())],
+            execute_within: None,
         };
         let body =
             br#"{"payee":"a","amount":1000001,"currency":"EUR","dueAt":"2031-01-01T00:00:00.000001Z"}"#;

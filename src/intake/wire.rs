@@ -8,8 +8,8 @@
 //! that a replay years later is the same bytes; [`CREATION_RENDERING`] names that form. Reads show
 //! the row as it stands.
 //!
-//! `executeWithin` of the interface is not served yet and refused as unknown, because ignoring it
-//! would spread a payment less than the client believes.
+//! A payment without `executeWithin` is answered without that name, so that creations from before it
+//! was served keep their bytes.
 
 use super::instant::Instant;
 use super::node::{Node, pointer};
@@ -17,6 +17,7 @@ use super::problem::{Code, Problem};
 use crate::domain::ids::PaymentId;
 use crate::domain::payment::RetryPolicy;
 use crate::domain::state::Status;
+use crate::domain::window::Window;
 use crate::schedule::{AttemptView, HistoryEntry, PaymentView};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use secrecy::{ExposeSecret, SecretString};
@@ -34,6 +35,7 @@ pub(super) struct Draft {
     pub(super) currency: Option<String>,
     pub(super) due_at: Instant,
     pub(super) execute_before: Option<Instant>,
+    pub(super) execute_within: Option<i64>,
     pub(super) gateway: Option<String>,
     pub(super) external_id: Option<String>,
     pub(super) description: Option<String>,
@@ -57,6 +59,7 @@ struct Fields {
     currency: Option<String>,
     due_at: Option<Instant>,
     execute_before: Option<Instant>,
+    execute_within: Option<i64>,
     gateway: Option<String>,
     external_id: Option<String>,
     description: Option<String>,
@@ -88,6 +91,7 @@ impl Draft {
             due_at: fields.due_at.ok_or_else(|| missing("dueAt"))?,
             currency: fields.currency,
             execute_before: fields.execute_before,
+            execute_within: fields.execute_within,
             gateway: fields.gateway,
             external_id: fields.external_id,
             description: fields.description,
@@ -106,6 +110,7 @@ impl Fields {
             "currency" => self.currency = Some(text(at, node)?),
             "dueAt" => self.due_at = Some(time(at, node)?),
             "executeBefore" => self.execute_before = Some(time(at, node)?),
+            "executeWithin" => self.execute_within = Some(integer(at, &node)?),
             "gateway" => self.gateway = Some(text(at, node)?),
             "externalId" => self.external_id = Some(text(at, node)?),
             "description" => self.description = Some(text(at, node)?),
@@ -192,6 +197,8 @@ struct Wished<'a> {
     currency: &'a str,
     due_at: String,
     execute_before: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    execute_within: Option<i32>,
     gateway: &'a str,
     external_id: Option<&'a str>,
     description: Option<&'a str>,
@@ -304,6 +311,7 @@ fn wished(view: &PaymentView) -> Wished<'_> {
         currency: payment.amount.currency.as_str(),
         due_at: utc(payment.due_at),
         execute_before: payment.execute_before.map(utc),
+        execute_within: payment.execute_within.map(Window::seconds),
         gateway: &payment.gateway.0,
         external_id: view.external_id.as_deref(),
         description: view.description.as_deref(),
@@ -317,7 +325,7 @@ fn wished(view: &PaymentView) -> Wished<'_> {
 pub(super) fn standing(view: &PaymentView) -> Vec<u8> {
     bytes(&Standing {
         summary: summary(view),
-        lateness_ms: view.first_claimed_at.map(|at| lateness_ms(view.payment.due_at, at)),
+        lateness_ms: view.first_claimed_at.map(|at| lateness_ms(view.payment.first_attempt_at(), at)),
         attempts: view.attempts.iter().map(attempt).collect(),
     })
 }
@@ -367,8 +375,8 @@ fn happening(entry: &HistoryEntry) -> Happening<'_> {
 }
 
 /// Whole milliseconds, rounded up: a payment claimed a microsecond late was not on time.
-fn lateness_ms(due_at: DateTime<Utc>, first_claimed_at: DateTime<Utc>) -> i64 {
-    let late = first_claimed_at.signed_duration_since(due_at);
+fn lateness_ms(planned_at: DateTime<Utc>, first_claimed_at: DateTime<Utc>) -> i64 {
+    let late = first_claimed_at.signed_duration_since(planned_at);
     let whole = late.num_milliseconds();
     if late > TimeDelta::milliseconds(whole) { whole + 1 } else { whole }
 }

@@ -25,6 +25,7 @@ pub use show::{reference_markdown, shown_as_json, shown_as_table};
 pub use simulated::{ALL, Defect, Defects, Latency, Outage, OutageKind};
 pub use value::{Secret, Value};
 
+use crate::domain::window::Window;
 use std::time::Duration;
 
 /// One row of the table, as loading and showing see it.
@@ -194,6 +195,7 @@ settings! {
         max_in_flight_total: u32 = 0, "Most calls in flight from all workers together. 0: no limit.";
         rate: u32 = 0, "Charges, voids and look-ups a second that the account takes, from all workers together. 0: no limit.";
         lookup_share: u32 = 10, "Per cent of gateway.rate kept for look-ups and voids, which charges may not use.";
+        execute_within: Option<Window> = None, "Payments that name no executeWithin are spread over this long after their due time; whole seconds up to 1d. 0s: not at all.";
     }
     /// The simulated gateway; what each switch imitates is told in the README.
     sandbox: Sandbox {

@@ -2,7 +2,7 @@
 //!
 //! `/livez` asks nobody: a process whose database is away must not be restarted for it. `/readyz`
 //! names the dependency that fails, in fixed words without addresses. A gateway outage makes no
-//! worker unready: its rows wait in the schedule, and a restart would not help.
+//! worker unready: its rows wait in the schedule, and a restart would not help. It is a *note* there.
 //!
 //! The REST interface mounts [`routes`] beside its own; every other role serves them with
 //! [`serve`]. If this dies, the process runs on unseen, so [`serve`] returns its error to whoever
@@ -25,12 +25,14 @@ use tokio::net::TcpListener;
 /// A check that has not answered by then counts as failed; orchestrators wait a little longer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+type Note = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 type Check = Arc<dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
 /// The named checks of one process.
 #[derive(Clone)]
 pub struct Readiness {
     checks: Vec<(&'static str, Check)>,
+    notes: Vec<(&'static str, Note)>,
     shutdown: Shutdown,
     patience: Duration,
 }
@@ -45,7 +47,7 @@ impl Readiness {
     /// Without checks: ready until shutdown is asked for, so that a draining process gets no work.
     #[must_use]
     pub fn new(shutdown: Shutdown) -> Self {
-        Self { checks: Vec::new(), shutdown, patience: PATIENCE }
+        Self { checks: Vec::new(), notes: Vec::new(), shutdown, patience: PATIENCE }
     }
 
     /// Adds a check, asked at each request and given 2 s. The error is answered to anybody who asks:
@@ -56,6 +58,18 @@ impl Readiness {
         F: Future<Output = Result<(), String>> + Send + 'static,
     {
         self.checks.push((name, Arc::new(move || Box::pin(check()))));
+        self
+    }
+
+    /// Adds what people should see and no orchestrator act on, while there is something to say; fixed words
+    /// too.
+    #[must_use]
+    pub fn noting(
+        mut self,
+        name: &'static str,
+        note: impl Fn() -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.notes.push((name, Arc::new(note)));
         self
     }
 
@@ -71,7 +85,8 @@ impl Readiness {
         if self.shutdown.is_asked() {
             failures.insert("shutdown", Some("draining".to_owned()));
         }
-        Ready { failures }
+        let notes = self.notes.iter().filter_map(|(name, note)| Some((*name, note()?))).collect();
+        Ready { failures, notes }
     }
 }
 
@@ -79,6 +94,7 @@ impl Readiness {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ready {
     failures: BTreeMap<&'static str, Option<String>>,
+    notes: BTreeMap<&'static str, String>,
 }
 
 impl Ready {
@@ -95,7 +111,10 @@ impl IntoResponse for Ready {
         let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
         let checks: BTreeMap<&str, &str> =
             self.failures.iter().map(|(name, failure)| (*name, failure.as_deref().unwrap_or("ok"))).collect();
-        let answer = serde_json::json!({"ready": ready, "checks": checks});
+        let mut answer = serde_json::json!({"ready": ready, "checks": checks});
+        if !self.notes.is_empty() {
+            answer["notes"] = serde_json::json!(self.notes);
+        }
         (status, [(header::CACHE_CONTROL, "no-store")], axum::Json(answer)).into_response()
     }
 }
@@ -154,6 +173,20 @@ mod tests {
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(body, r#"{"checks":{"kafka":"ok","postgres":"not reachable"},"ready":false}"#);
         assert_eq!(answer(routes, "/livez").await, (StatusCode::OK, "alive\n".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn a_note_is_shown_while_there_is_one_and_makes_nobody_unready() {
+        let (_trigger, shutdown) = Shutdown::manual();
+        let said = Arc::new(std::sync::Mutex::new(Some("the breaker is open".to_owned())));
+        let note = Arc::clone(&said);
+        let readiness = Readiness::new(shutdown).noting("gateway", move || note.lock().unwrap().clone());
+        let routes = routes(readiness, exposition());
+        let (status, body) = answer(routes.clone(), "/readyz").await;
+        assert_eq!(status, StatusCode::OK);
+        assert_eq!(body, r#"{"checks":{},"notes":{"gateway":"the breaker is open"},"ready":true}"#);
+        *said.lock().unwrap() = None;
+        assert_eq!(answer(routes, "/readyz").await.1, r#"{"checks":{},"ready":true}"#);
     }
 
     #[tokio::test]

@@ -64,7 +64,7 @@ fn transitions() -> Vec<[&'static str; 2]> {
 metrics! {
     // The promise itself.
     Histogram PAYMENT_LATENESS = "payment_lateness_seconds", Seconds,
-        "From the due instant of a payment to its first claim, by the database clock.", [], LATENESS;
+        "From the instant that a payment's first try was planned for, its due time unless it has a window, to its first claim, by the database clock.", [], LATENESS;
     Counter PAYMENT_EARLY = "payment_early_total", Count,
         "Claims that began before the payment's due instant. Stays 0; any other value pages.", [], &[];
     Gauge PAYMENTS_DUE_OLDEST_AGE = "payments_due_oldest_age_seconds", Seconds,
@@ -155,6 +155,23 @@ metrics! {
         "From the instant a notice could be claimed to the slot of its gateway.", [gateway: Configured], QUICK;
     Gauge GATEWAY_IN_FLIGHT = "gateway_in_flight", Count, "Calls in flight from this process.",
         [gateway: Configured], &[];
+    Gauge GATEWAY_RATE = "gateway_rate", Count,
+        "Calls a second that the account is held to, as its workers share it: gateway.rate, or less after a 429; 0: no limit.",
+        [gateway: Configured], &[];
+    Counter GATEWAY_PERMITS = "gateway_permits_total", Count,
+        "Calls that this process was given the time for, where the account has a rate; unused ones are given back.",
+        [gateway: Configured, call: Closed(&["charge", "lookup"])], &[];
+    Gauge GATEWAY_SLOTS = "gateway_slots", Count,
+        "Calls in flight that this process may have, where all workers together have a limit.",
+        [gateway: Configured], &[];
+    Gauge GATEWAY_PAUSED = "gateway_paused", Count,
+        "1 while nothing is called because the gateway said Retry-After.", [gateway: Configured], &[];
+    Gauge GATEWAY_BREAKER_OPEN = "gateway_breaker_open", Count,
+        "1 while nothing is claimed of the account because its calls fail, or because it refuses us; one probe at a time finds out.",
+        [gateway: Configured], &[];
+    Counter GATEWAY_BREAKER_CHANGES = "gateway_breaker_changes_total", Count,
+        "Changes of the breaker that this process made for all.",
+        [gateway: Configured, to: Closed(&["closed", "open", "half_open"])], &[];
     Counter GATEWAY_CALLBACKS = "gateway_callbacks_total", Count,
         "Callbacks of the gateway by what became of them; only hinted had a payment asked about.",
         [gateway: Configured, result: Closed(&[

@@ -14,6 +14,8 @@ pub(super) struct Mine {
     renewed_at: Mono,
     next_at: Mono,
     ahead_at: Mono,
+    /// The pass before was a look far ahead: the nearer rows have their turn.
+    was_ahead: bool,
     /// More than our share: to be given back between two passes.
     is_leaving: bool,
     /// A pass over it has not ended.
@@ -22,8 +24,19 @@ pub(super) struct Mine {
 
 impl Mine {
     pub(super) fn reach(&self, now: Mono) -> Reach {
-        if self.ahead_at <= now { Reach::Ahead } else { Reach::Usual }
+        if self.ahead_at <= now && !self.was_ahead { Reach::Ahead } else { Reach::Usual }
     }
+}
+
+/// What a pass was, and so when the next one comes.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum After {
+    /// Of the nearer rows, which want a pause.
+    Usual(Duration),
+    /// A look far ahead, to be repeated after so long; the nearer rows come first.
+    Ahead(Duration),
+    /// One that failed.
+    Trouble(Duration),
 }
 
 /// All of them, by residue.
@@ -76,6 +89,7 @@ impl Held {
             renewed_at: asked_at,
             next_at: asked_at,
             ahead_at: asked_at,
+            was_ahead: false,
             is_leaving: false,
             is_busy: false,
         };
@@ -104,12 +118,20 @@ impl Held {
     }
 
     /// After a pass over it.
-    pub(super) fn passed(&self, lease: &ShardLease, now: Mono, next: Duration, ahead: Option<Duration>) {
+    pub(super) fn passed(&self, lease: &ShardLease, now: Mono, reach: Reach, after: After) {
         let mut held = self.lock();
         if let Some(mine) = held.get_mut(&lease.residue).filter(|mine| mine.lease.epoch == lease.epoch) {
             mine.is_busy = false;
-            mine.next_at = Mono(now.0 + next);
-            mine.ahead_at = ahead.map_or(mine.ahead_at, |ahead| Mono(now.0 + ahead));
+            mine.was_ahead = reach == Reach::Ahead;
+            mine.next_at = match after {
+                // A look far ahead that is due then waits for no pause.
+                After::Usual(pause) => Mono(now.0 + pause).min(mine.ahead_at.max(now)),
+                After::Ahead(_) => now,
+                After::Trouble(pause) => Mono(now.0 + pause),
+            };
+            if let After::Ahead(again) = after {
+                mine.ahead_at = Mono(now.0 + again);
+            }
         }
     }
 

@@ -102,16 +102,14 @@ pub async fn step<S: Schedule, P: Publisher>(
     reach: Reach,
     terms: &Terms,
 ) -> Result<Pass, PassFailed> {
-    let lead = match reach {
-        Reach::Usual => terms.lead.min(longest_lead()),
-        Reach::Ahead => longest_lead(),
+    let lead = terms.lead.min(longest_lead());
+    let staged = match reach {
+        Reach::Usual => schedule.stage(shard, lead, terms.batch).await,
+        Reach::Ahead => schedule.stage_crowd(shard, lead, longest_lead(), terms.batch).await,
     };
-    let staged = schedule.stage(shard, lead, terms.batch).await.map_err(PassFailed::NotStaged)?;
+    let staged = staged.map_err(PassFailed::NotStaged)?;
     let pause =
         stage::pause(staged.notices.len(), terms.batch, staged.next_due, staged.database_now, terms.poll);
-    if reach == Reach::Ahead && !stage::is_crowded(&staged.notices, terms.batch) {
-        return Ok(Pass { published: 0, pause: terms.poll });
-    }
     let plan = stage::place(staged, shard, terms.guard);
     if plan.left > 0 {
         tracing::error!(

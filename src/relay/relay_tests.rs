@@ -2,7 +2,7 @@
 
 use super::stage::Reach;
 use super::*;
-use crate::domain::bucket::{Channel, shard as shard_of};
+use crate::domain::bucket::{Channel, crowded_minute, minute_start, shard as shard_of, whole_minutes};
 use crate::domain::decision::Decision;
 use crate::domain::ids::{ClaimId, GatewayName, PaymentId};
 use crate::domain::lease::Mono;
@@ -77,6 +77,27 @@ impl Schedule for Outbox {
         near.truncate(usize::try_from(limit).unwrap());
         let next_due = far.first().map(|row| row.notice.not_before - lead);
         Ok(Staged { notices: near, database_now: now(), next_due })
+    }
+
+    async fn stage_crowd(
+        &self,
+        _: &ShardLease,
+        beyond: Duration,
+        within: Duration,
+        limit: u32,
+    ) -> Result<Staged, ScheduleError> {
+        let signed = |lead| TimeDelta::from_std(lead).unwrap();
+        let (rows, limit) = (self.rows.lock().unwrap(), usize::try_from(limit).unwrap());
+        let minute = whole_minutes(now(), signed(beyond), signed(within))
+            .and_then(|span| crowded_minute(rows.values().map(|row| row.notice.not_before), span, limit));
+        let mut crowd: Vec<_> = rows
+            .values()
+            .filter(|row| Some(minute_start(row.notice.not_before)) == minute)
+            .cloned()
+            .collect();
+        crowd.sort_by_key(|row| row.notice.not_before);
+        crowd.truncate(limit);
+        Ok(Staged { notices: crowd, database_now: now(), next_due: None })
     }
 
     async fn mark(&self, shard: &ShardLease, published: &[StagedNotice]) -> Result<bool, ScheduleError> {
@@ -247,10 +268,11 @@ async fn far_ahead_only_a_crowded_minute_is_published() {
     let sparse = Outbox::with(&[200, 400, 600]);
     let pass = step(&sparse, &topics, &sparse.lease(), Reach::Ahead, &TERMS).await.unwrap();
     assert_eq!(pass, Pass { published: 0, pause: TERMS.poll });
-    let crowd = Outbox::with(&[200, 601, 602, 603]);
+    // Whatever waits before it: a minute has a topic of its own.
+    let crowd = Outbox::with(&[130, 200, 310, 430, 601, 602, 603, 604]);
     let pass = step(&crowd, &topics, &crowd.lease(), Reach::Ahead, &TERMS).await.unwrap();
     assert_eq!(pass.published, 3);
-    assert_eq!(crowd.left(), [4]);
+    assert_eq!(crowd.left(), [1, 2, 3, 4, 8], "less than a batch is left for the usual lead");
     let beyond = Outbox::with(&[901, 902, 903]);
     let pass = step(&beyond, &topics, &beyond.lease(), Reach::Ahead, &TERMS).await.unwrap();
     assert_eq!(pass.published, 0, "the ring would meet its own tail");
@@ -314,6 +336,18 @@ async fn the_rounds_publish_everything_within_reach_and_give_the_shard_back() {
     beside(&outbox, &topics, until(|| outbox.left().is_empty())).await;
     assert_eq!(topics.ids(), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
     assert_eq!(*outbox.released.lock().unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_crowd_far_ahead_is_published_in_turn_with_what_is_near() {
+    // Three batches each: far ahead in one minute, and within the lead.
+    let far = 601..610;
+    let near = 10..19;
+    let offsets: Vec<i64> = far.chain(near).collect();
+    let (outbox, topics) = (Outbox::with(&offsets), Topics::default());
+    beside(&outbox, &topics, until(|| outbox.left().is_empty())).await;
+    let order: Vec<bool> = topics.ids().chunks(3).map(|batch| batch[0] <= 9).collect();
+    assert_eq!(order, [true, false, true, false, true, false], "far, near, far, near, …");
 }
 
 #[tokio::test]

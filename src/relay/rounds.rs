@@ -10,7 +10,7 @@
 //! holder begins where this one ended and nothing goes out twice. A dead one's part is taken when its
 //! lease ends.
 
-use super::held::{Held, Mine};
+use super::held::{After, Held, Mine};
 use super::shards::share;
 use super::stage::Reach;
 use super::{Pass, PassFailed, Publisher, Terms, step};
@@ -168,13 +168,12 @@ async fn pass<S: Schedule, P: Publisher>(
 /// Says when the shard has its next pass, and counts what went wrong.
 fn take_in(relay: &Relay, held: &Held, ended: Ended) -> Result<(), ScheduleError> {
     let Ended { mine, reach, pass } = ended;
-    let (next, ahead) = match pass {
-        // A crowded minute goes on at once; otherwise the nearer rows have their turn now.
+    let after = match pass {
+        // A crowded minute goes on as soon as the nearer rows have had their turn.
         Ok(pass) if reach == Reach::Ahead => {
-            let ahead = if pass.published > 0 { Duration::ZERO } else { AHEAD_EVERY };
-            (Duration::ZERO, Some(ahead))
+            After::Ahead(if pass.published > 0 { Duration::ZERO } else { AHEAD_EVERY })
         }
-        Ok(pass) => (pass.pause, None),
+        Ok(pass) => After::Usual(pass.pause),
         Err(PassFailed::ShardLost) => {
             metrics::RELAY_FENCED.add(1, []);
             tracing::warn!(residue = mine.lease.residue, "relay shard was taken over");
@@ -193,9 +192,9 @@ fn take_in(relay: &Relay, held: &Held, ended: Ended) -> Result<(), ScheduleError
             };
             metrics::RELAY_FAILURES.add(1, [stage]);
             tracing::warn!(%error, residue = mine.lease.residue, "relay pass; what is left is published again");
-            (TROUBLE, None)
+            After::Trouble(TROUBLE)
         }
     };
-    held.passed(&mine.lease, relay.clock.mono(), next, ahead);
+    held.passed(&mine.lease, relay.clock.mono(), reach, after);
     Ok(())
 }

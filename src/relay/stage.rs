@@ -5,8 +5,8 @@
 //! holds a record for its own instant wherever it lies.
 
 use crate::bucket::Envelope;
-use crate::domain::bucket::{LONGEST_LEAD, minute_start, partition, ring_or_now};
-use crate::schedule::{ShardLease, Staged, StagedNotice};
+use crate::domain::bucket::{LONGEST_LEAD, partition, ring_or_now};
+use crate::schedule::{ShardLease, Staged};
 use chrono::{DateTime, TimeDelta, Utc};
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ const SHORTEST: Duration = Duration::from_millis(10);
 pub enum Reach {
     /// Everything within the usual lead.
     Usual,
-    /// Up to [`LONGEST_LEAD`], but only if a minute there is so crowded that the usual lead may not
-    /// suffice for it.
+    /// Between the usual lead and [`LONGEST_LEAD`], the earliest minute that more than fills a batch: the
+    /// usual lead may not suffice for it.
     Ahead,
 }
 
@@ -55,17 +55,6 @@ pub fn place(staged: Staged, shard: &ShardLease, guard: Duration) -> Plan {
     plan
 }
 
-/// Whether the farthest minute that a full batch reaches is so crowded that it should be published
-/// ahead: half of the batch lies in it.
-#[must_use]
-pub fn is_crowded(notices: &[StagedNotice], limit: u32) -> bool {
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let minute = |notice: &StagedNotice| minute_start(notice.notice.not_before);
-    let Some(last) = notices.last().map(minute) else { return false };
-    notices.len() >= limit
-        && notices.iter().rev().take_while(|notice| minute(notice) == last).count() * 2 >= limit
-}
-
 /// How long to pause after a pass that published everything it found: not at all after a full one,
 /// or if it may have been full before the notices that lead nowhere were dropped from it (then
 /// `next` is not known).
@@ -92,6 +81,7 @@ mod tests {
     use crate::domain::bucket::{Channel, Slot};
     use crate::domain::ids::{GatewayName, PaymentId};
     use crate::domain::notice::Notice;
+    use crate::schedule::StagedNotice;
 
     const GUARD: Duration = Duration::from_secs(15);
 
@@ -155,17 +145,6 @@ mod tests {
             next_due: None,
         };
         assert_eq!(place(staged, &shard(), GUARD), Plan { envelopes: vec![], left: 2 });
-    }
-
-    #[test]
-    fn only_a_full_batch_with_half_of_it_in_one_minute_is_crowded() {
-        let first = at("2026-11-29T14:10:00Z");
-        let spread: Vec<_> = (0..10).map(|n| notice(n, 5, first + TimeDelta::minutes(n))).collect();
-        assert!(!is_crowded(&spread, 10));
-        let crowd: Vec<_> = (0..10).map(|n| notice(n, 5, first + TimeDelta::minutes(n.min(5)))).collect();
-        assert!(is_crowded(&crowd, 10));
-        assert!(!is_crowded(&crowd, 11), "not full: the usual lead has time for it");
-        assert!(!is_crowded(&[], 10));
     }
 
     #[test]

@@ -156,6 +156,7 @@ fn joiner(config: &config::Config, clock: SharedClock) -> worker::Join {
 const RING_BUFFER: usize = 4_096;
 
 fn works(readiness: Readiness, condition: watch::Receiver<Condition>) -> Readiness {
+    let closed = condition.clone();
     let tell = move |is_bad: fn(&Condition) -> bool, word: &'static str| {
         let condition = condition.clone();
         move || {
@@ -169,6 +170,11 @@ fn works(readiness: Readiness, condition: watch::Receiver<Condition>) -> Readine
             "work",
             tell(|condition| condition.is_stuck, "due work and free slots, and nothing is finished"),
         )
+        .noting("gateway", move || {
+            let closed = closed.borrow().closed.clone();
+            let said = closed.iter().map(|(gateway, why)| format!("{gateway}: {why}"));
+            (!closed.is_empty()).then(|| said.collect::<Vec<_>>().join("; "))
+        })
 }
 
 fn ladders(config: &config::Ladder) -> Ladders {

@@ -16,6 +16,7 @@ use super::{row, statements};
 use crate::domain::history::HistoryRow;
 use crate::domain::ids::PaymentId;
 use crate::domain::state::Status;
+use crate::domain::window;
 use chrono::{DateTime, Days, NaiveDate, NaiveTime, Utc};
 use futures_util::TryStreamExt;
 use sqlx::postgres::PgRow;
@@ -35,6 +36,8 @@ pub struct PaymentRow {
     pub reason: Option<String>,
     /// Nothing may be charged before.
     pub due_at: DateTime<Utc>,
+    /// How long after that the first try may come.
+    pub execute_within: Option<window::Window>,
     /// When it is tried next.
     pub next_attempt_at: DateTime<Utc>,
     /// Minor units.
@@ -59,6 +62,14 @@ pub struct PaymentRow {
     pub history_hash: [u8; 32],
     /// The reason on the parked list, if it is there.
     pub parked: Option<String>,
+}
+
+impl PaymentRow {
+    /// The instant that its first try was planned for; from it on the payment is late.
+    #[must_use]
+    pub fn first_attempt_at(&self) -> DateTime<Utc> {
+        window::first_attempt_at(self.id, self.due_at, self.execute_within)
+    }
 }
 
 /// One claim and what came of it.
@@ -241,6 +252,7 @@ fn payment(found: &PgRow) -> Result<PaymentRow, Error> {
         status: row::status(found, "status")?,
         reason: found.try_get("status_reason")?,
         due_at: found.try_get("due_at")?,
+        execute_within: row::window(found)?,
         next_attempt_at: found.try_get("next_attempt_at")?,
         amount: found.try_get("amount_minor")?,
         currency: found.try_get("currency")?,

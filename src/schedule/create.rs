@@ -13,6 +13,7 @@ use super::records::{CreateAnswer, NewPayment, PaymentView};
 use super::{row, statements};
 use crate::domain::bucket::shard;
 use crate::domain::ids::{ActorId, PaymentId};
+use crate::domain::window::Window;
 use secrecy::ExposeSecret;
 use sqlx::types::Json;
 use sqlx::{Error, PgConnection, PgPool, Row};
@@ -86,6 +87,8 @@ async fn insert(connection: &mut PgConnection, new: &NewPayment) -> Result<Optio
         .bind(&new.traceparent)
         .bind(Json(&new.field_digests))
         .bind(shard(new.id))
+        .bind(new.first_attempt_at())
+        .bind(new.execute_within.map(Window::seconds))
         .fetch_optional(connection)
         .await?;
     let Some(made) = made else { return Ok(None) };

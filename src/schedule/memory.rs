@@ -14,6 +14,7 @@ mod declines;
 mod index;
 mod intake;
 mod outbox;
+mod pace;
 mod rows;
 mod shards;
 mod verbs;
@@ -27,6 +28,7 @@ use crate::domain::guard::{self, CancelGuard, Holding, Lineage};
 use crate::domain::history::HistoryRow;
 use crate::domain::ids::{GatewayName, PaymentId};
 use crate::domain::notice::Notice;
+use crate::domain::pace::Pace;
 use crate::domain::payment::Payment;
 use crate::domain::state::Status;
 use crate::platform::clock::SharedClock;
@@ -64,6 +66,8 @@ pub enum Verb {
     Defer,
     /// `Schedule::reap`.
     Reap,
+    /// [`Memory::beat_gateway`].
+    Beat,
     /// Any verb of the relay's shard leases.
     Shards,
     /// [`Memory::request`].
@@ -118,6 +122,8 @@ struct State {
     declines: Counted,
     /// Gateways that void by key.
     voiding: BTreeSet<GatewayName>,
+    /// What the workers of an account share.
+    paces: BTreeMap<GatewayName, Pace>,
     lineage: Lineage,
     bad_notices: usize,
 }
@@ -144,6 +150,7 @@ impl Memory {
             desk: Desk::default(),
             declines: Counted::default(),
             voiding: BTreeSet::new(),
+            paces: BTreeMap::new(),
             lineage: Lineage::Released,
             bad_notices: 0,
         };

@@ -162,6 +162,17 @@ pub trait Schedule: Send + Sync + 'static {
         limit: u32,
     ) -> impl Future<Output = Result<Staged, ScheduleError>> + Send;
 
+    /// Reads due notices of one residue of the earliest whole minute between two leads in which at least
+    /// `limit` of them wait, at most `limit`, in due order; none if no minute there is so crowded. Each
+    /// minute has a topic of its own, so publishing one before an earlier one disturbs no order.
+    fn stage_crowd(
+        &self,
+        shard: &ShardLease,
+        beyond: Duration,
+        within: Duration,
+        limit: u32,
+    ) -> impl Future<Output = Result<Staged, ScheduleError>> + Send;
+
     /// Records that these were acknowledged by Kafka. `false`: the shard is no longer ours, and
     /// nothing was marked.
     fn mark(

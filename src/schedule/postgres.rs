@@ -333,7 +333,19 @@ impl Postgres {
 
 impl Schedule for Postgres {
     async fn stage(&self, shard: &ShardLease, lead: Duration, limit: u32) -> Result<Staged, ScheduleError> {
-        whole(stage::stage(self.pool.clone(), self.secret.0, shard.clone(), lead, limit)).await
+        whole(stage::stage(self.pool.clone(), self.secret.0, shard.clone(), stage::Reach::Near(lead), limit))
+            .await
+    }
+
+    async fn stage_crowd(
+        &self,
+        shard: &ShardLease,
+        beyond: Duration,
+        within: Duration,
+        limit: u32,
+    ) -> Result<Staged, ScheduleError> {
+        let reach = stage::Reach::Crowd { beyond, within };
+        whole(stage::stage(self.pool.clone(), self.secret.0, shard.clone(), reach, limit)).await
     }
 
     async fn mark(&self, shard: &ShardLease, published: &[StagedNotice]) -> Result<bool, ScheduleError> {

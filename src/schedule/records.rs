@@ -4,6 +4,7 @@ use crate::domain::ids::{ActorId, ClaimId, Epoch, Fence, GatewayName, PaymentId,
 use crate::domain::money::{Currency, Money};
 use crate::domain::payment::{Payment, RetryPolicy};
 use crate::domain::state::Status;
+use crate::domain::window::{Window, first_attempt_at};
 use chrono::{DateTime, Utc};
 use secrecy::SecretString;
 use std::collections::BTreeMap;
@@ -30,6 +31,8 @@ pub struct NewPayment {
     pub due_at: DateTime<Utc>,
     /// Microseconds.
     pub execute_before: Option<DateTime<Utc>>,
+    /// How long after `due_at` the first try may come; ends by `execute_before`.
+    pub execute_within: Option<Window>,
     /// A configured gateway.
     pub gateway: GatewayName,
     /// Unique per actor among payments that are not cancelled or failed.
@@ -44,6 +47,14 @@ pub struct NewPayment {
     pub lane: i16,
     /// W3C trace context of the request.
     pub traceparent: Option<String>,
+}
+
+impl NewPayment {
+    /// When it is first tried.
+    #[must_use]
+    pub fn first_attempt_at(&self) -> DateTime<Utc> {
+        first_attempt_at(self.id, self.due_at, self.execute_within)
+    }
 }
 
 /// What a create did; `P` is what is known of the payment.

@@ -10,6 +10,7 @@ use crate::domain::money::{Currency, Minor, Money};
 use crate::domain::payment::{OnExhausted, OnSoftDecline, Payment, RetryPolicy};
 use crate::domain::reason::Reason;
 use crate::domain::state::Status;
+use crate::domain::window::Window;
 use secrecy::SecretString;
 use sqlx::postgres::PgRow;
 use sqlx::{Error, Row};
@@ -95,6 +96,7 @@ pub(super) fn payment(row: &PgRow) -> Result<Payment, Error> {
         reason,
         due_at: row.try_get("due_at")?,
         execute_before: row.try_get("execute_before")?,
+        execute_within: window(row)?,
         next_attempt_at: row.try_get("next_attempt_at")?,
         gateway: GatewayName(row.try_get("gateway")?),
         amount: money(row)?,
@@ -123,6 +125,14 @@ pub(super) fn payment(row: &PgRow) -> Result<Payment, Error> {
         last_moved_at: row.try_get("last_moved_at")?,
         history_seq: row.try_get("history_seq")?,
     })
+}
+
+/// The window after its due time within which a payment is first tried.
+pub(super) fn window(row: &PgRow) -> Result<Option<Window>, Error> {
+    let seconds: Option<i32> = row.try_get("execute_within_s")?;
+    let read =
+        |seconds: i32| Window::of_seconds(seconds.into()).ok_or_else(|| unfit("execute_within_s", &seconds));
+    seconds.map(read).transpose()
 }
 
 fn on_soft_decline(text: &str) -> Option<OnSoftDecline> {

@@ -1,14 +1,15 @@
 //! What the relay is to publish next, in due order.
 //!
 //! Rows are found by what they are (shard and instant), never by a cursor on a sequence, which would
-//! skip what commits late. Notices that nothing can claim any more are deleted here instead of being
+//! skip what commits late. A minute far ahead is read only if counting says that it is crowded:
+//! at most a batch of index entries a minute, whatever waits there. Notices that nothing can claim any more are deleted here instead of being
 //! published. If this dies here, the same notices are staged again.
 
 use super::failure::{before_commit, commit};
 use super::mark::delete;
 use super::port::{ScheduleError, ShardLease, Staged, StagedNotice};
 use super::{row, statements};
-use crate::domain::bucket::SHARDS;
+use crate::domain::bucket::{SHARDS, whole_minutes};
 use crate::domain::ids::GatewayName;
 use crate::domain::intent::{Secret, notice_mac};
 use crate::domain::notice::Notice;
@@ -19,11 +20,21 @@ use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// A notice this much past its instant is looked at before it is published: its payment may have
-/// moved on while no relay ran.
-pub(super) const OLD: TimeDelta = TimeDelta::seconds(60);
+/// A notice this much past its instant is looked at before it is published: its payment may have moved on
+/// while no relay ran or Kafka was away. Above the pace of a healthy relay, which then never looks; not far
+/// above, or the return of Kafka is a storm of claims that are refused.
+pub(super) const OLD: TimeDelta = TimeDelta::seconds(5);
 /// How far beyond the lead the relay is told of the next notice; it looks again sooner anyway.
 pub(super) const LOOK_AHEAD: TimeDelta = TimeDelta::hours(1);
+
+/// Which notices a pass reads.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Reach {
+    /// What is due within this lead.
+    Near(Duration),
+    /// A minute between two leads, if one is crowded.
+    Crowd { beyond: Duration, within: Duration },
+}
 
 fn shards_of(lease: &ShardLease) -> Vec<i16> {
     (0..SHARDS).filter(|shard| i32::from(*shard) % lease.partitions == lease.residue).collect()
@@ -33,11 +44,11 @@ pub(super) async fn stage(
     pool: PgPool,
     secret: Secret,
     lease: ShardLease,
-    lead: Duration,
+    reach: Reach,
     limit: u32,
 ) -> Result<Staged, ScheduleError> {
     let mut transaction = pool.begin().await.map_err(before_commit)?;
-    let staged = read(&mut transaction, &secret, &lease, lead, limit).await.map_err(before_commit)?;
+    let staged = read(&mut transaction, &secret, &lease, reach, limit).await.map_err(before_commit)?;
     commit(transaction).await?;
     Ok(staged)
 }
@@ -46,15 +57,29 @@ async fn read(
     connection: &mut PgConnection,
     secret: &Secret,
     lease: &ShardLease,
-    lead: Duration,
+    reach: Reach,
     limit: u32,
 ) -> Result<Staged, Error> {
     let window = sqlx::query(statements::STAGE_WINDOW).fetch_one(&mut *connection).await?;
     let database_now: DateTime<Utc> = window.try_get("database_now")?;
     let oldest: DateTime<Utc> = window.try_get("oldest")?;
-    // A lead is minutes (checked at start); one that chrono cannot hold would read everything.
-    let until = database_now + TimeDelta::from_std(lead).unwrap_or(TimeDelta::hours(1));
     let shards = shards_of(lease);
+    let crowd = match reach {
+        Reach::Near(_) => None,
+        Reach::Crowd { beyond, within } => {
+            let span = whole_minutes(database_now, signed(beyond), signed(within));
+            let Some(minute) = crowded_minute(connection, &shards, span, limit).await? else {
+                return Ok(Staged { notices: Vec::new(), database_now, next_due: None });
+            };
+            Some(minute)
+        }
+    };
+    let (oldest, until) = match (reach, crowd) {
+        (_, Some(minute)) => (minute, minute + TimeDelta::minutes(1) - TimeDelta::microseconds(1)),
+        (Reach::Near(lead) | Reach::Crowd { beyond: lead, .. }, None) => {
+            (oldest, database_now + signed(lead))
+        }
+    };
     let rows = sqlx::query(statements::STAGE)
         .bind(&shards)
         .bind(oldest)
@@ -68,7 +93,7 @@ async fn read(
         notices.push(notice(found, secret)?);
     }
     let notices = drop_dead(connection, lease, database_now, notices).await?;
-    let next_due = if full {
+    let next_due = if full || crowd.is_some() {
         None
     } else {
         sqlx::query_scalar(statements::STAGE_NEXT)
@@ -79,6 +104,28 @@ async fn read(
             .await?
     };
     Ok(Staged { notices, database_now, next_due })
+}
+
+/// The earliest minute of the span in which so many notices of these shards wait.
+async fn crowded_minute(
+    connection: &mut PgConnection,
+    shards: &[i16],
+    span: Option<(DateTime<Utc>, DateTime<Utc>)>,
+    limit: u32,
+) -> Result<Option<DateTime<Utc>>, Error> {
+    let Some((from, end)) = span else { return Ok(None) };
+    sqlx::query_scalar(statements::STAGE_CROWD)
+        .bind(shards)
+        .bind(from)
+        .bind(end)
+        .bind(i64::from(limit))
+        .fetch_optional(connection)
+        .await
+}
+
+/// A lead is minutes (checked at start); one that chrono cannot hold would read everything.
+fn signed(lead: Duration) -> TimeDelta {
+    TimeDelta::from_std(lead).unwrap_or(TimeDelta::hours(1))
 }
 
 fn notice(found: &PgRow, secret: &Secret) -> Result<StagedNotice, Error> {

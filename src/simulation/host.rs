@@ -13,10 +13,11 @@ use super::kafka::Kafka;
 use super::trace::{Met, Trace};
 use crate::bucket::{BadNotice, Position, Read};
 use crate::domain::decision::{Decision, EpochChange};
-use crate::domain::ids::{ClaimId, PaymentId};
+use crate::domain::ids::{ClaimId, GatewayName, PaymentId};
 use crate::domain::invariants::Invariant;
 use crate::domain::lease::Mono;
 use crate::domain::notice::Notice;
+use crate::domain::pace::{Beat, Grant, Terms};
 use crate::domain::reason::Reason;
 use crate::domain::state::Status;
 use crate::domain::verdict::{NotSent, Verdict};
@@ -227,6 +228,16 @@ impl Schedule for Line {
         self.call(self.memory.stage(shard, lead, limit)).await
     }
 
+    async fn stage_crowd(
+        &self,
+        shard: &ShardLease,
+        beyond: Duration,
+        within: Duration,
+        limit: u32,
+    ) -> Result<Staged, ScheduleError> {
+        self.call(self.memory.stage_crowd(shard, beyond, within, limit)).await
+    }
+
     async fn mark(&self, shard: &ShardLease, published: &[StagedNotice]) -> Result<bool, ScheduleError> {
         for staged in published.iter().filter(|staged| !self.kafka.has_acknowledged(staged.notice_id)) {
             self.trace.broke(
@@ -419,6 +430,15 @@ impl Store for Line {
             }
             Ok(database)
         })
+    }
+
+    fn beat_gateway<'a>(
+        &'a self,
+        gateway: &'a GatewayName,
+        terms: &'a Terms,
+        beat: &'a Beat,
+    ) -> BoxFuture<'a, Result<Grant, ScheduleError>> {
+        Box::pin(self.call(self.memory.beat_gateway(gateway, terms, beat)))
     }
 
     fn keep_bad_notice<'a>(

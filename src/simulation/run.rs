@@ -199,6 +199,7 @@ fn database_faults(
                 | Verb::Renew
                 | Verb::Defer
                 | Verb::Reap
+                | Verb::Beat
                 | Verb::Shards => {}
             }
             return Fault::PerformedThenLost;

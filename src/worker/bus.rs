@@ -6,6 +6,7 @@
 //!
 //! **If this dies here**, the group gives our partitions to others, and claims refuse what was done.
 
+use super::run::Condition;
 use crate::bucket::{Ring, RingEvent, Taken};
 use crate::domain::lease::Mono;
 use futures_util::future::BoxFuture;
@@ -41,6 +42,15 @@ impl Bus {
             Self::Away { .. } => None,
             Self::Joined(ring) => ring.records.try_recv().ok(),
         }
+    }
+}
+
+/// Says in the log when Kafka stops or begins to bring notices.
+pub(super) fn tell(before: &Condition, now: &Condition) {
+    match (before.kafka_is_up, now.kafka_is_up) {
+        (true, false) => tracing::warn!("Kafka does not answer: direct mode"),
+        (false, true) => tracing::info!("Kafka answers: notices bring what is due"),
+        (true, true) | (false, false) => {}
     }
 }
 

@@ -19,7 +19,8 @@
 //!
 //! If this dies here, the rows are PENDING or UNKNOWN and found by the next scan of anybody.
 
-use super::run::{Done, Lane, Worker};
+use super::lane::Lane;
+use super::run::{Done, Worker};
 use super::step::Late;
 use crate::domain::ids::GatewayName;
 use crate::domain::lease::Mono;
@@ -35,6 +36,8 @@ pub(super) enum Which {
     All,
     /// Those that are behind.
     Behind,
+    /// Those whose time it was while nothing could be claimed.
+    Waiting,
 }
 
 /// What one scan asked for.
@@ -127,10 +130,16 @@ impl<S: Schedule> Worker<S> {
         let kafka_is_up = self.bus.is_up();
         let late_by = if kafka_is_up { self.settings.late_by } else { Duration::ZERO };
         for (name, lane) in &mut self.lanes {
-            if lane.scans || which == Which::Behind && !lane.may_catch_up(now) {
+            let is_meant = match which {
+                Which::All => true,
+                Which::Behind => lane.may_catch_up(now),
+                Which::Waiting => lane.scan_waits,
+            };
+            if lane.scans || !is_meant {
                 continue;
             }
-            let free = lane.slots.available_permits();
+            let free = lane.free(now);
+            lane.scan_waits = free == 0;
             // Half is left to notices that become due while the scan is asked.
             let spare = if kafka_is_up && !lane.behind { free.div_ceil(2) } else { free };
             let whose = if lane.behind { lane.turns.next_scan(now) } else { Whose::Anyone };
@@ -143,7 +152,7 @@ impl<S: Schedule> Worker<S> {
             lane.scans = true;
             lane.turns.scan_is_next = false;
             let but_lanes = lane.turns.passed_over(whose);
-            let (step, permits, name) = (Arc::clone(&lane.step), lane.take(spare), name.clone());
+            let (step, permits, name) = (Arc::clone(&lane.step), lane.take(spare, now), name.clone());
             let clock = Arc::clone(&self.clock);
             self.steps += 1;
             self.tasks.spawn(async move {
@@ -192,7 +201,6 @@ impl<S> Lane<S> {
 
     /// How long until it may; `None` if nothing is to be caught up with, or a step must end before.
     pub(super) fn until_catch_up(&self, now: Mono) -> Option<Duration> {
-        let waits = self.behind && !self.scans && self.slots.available_permits() > 0;
-        waits.then(|| self.claims_at.0.saturating_sub(now.0))
+        if self.behind && !self.scans { self.until_free(now) } else { None }
     }
 }

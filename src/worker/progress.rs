@@ -9,7 +9,6 @@ use crate::domain::invariants::{Invariant, row_faults};
 use crate::domain::state::{Cause, Status};
 use crate::platform::{metrics, violation};
 use crate::schedule::{Claimed, Early, RefusedBecause, SettledAs};
-use chrono::TimeDelta;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counts since start.
@@ -69,11 +68,12 @@ impl Progress {
         for claimed in claims {
             self.claimed.fetch_add(1, Ordering::Relaxed);
             let payment = claimed.payment();
-            let late = claimed.claimed_at() - payment.due_at;
             if payment.attempt == 1 {
+                // Within its window a payment is not late.
+                let late = claimed.claimed_at() - payment.first_attempt_at();
                 metrics::PAYMENT_LATENESS.record(late.to_std().unwrap_or_default(), []);
             }
-            if late < TimeDelta::zero() {
+            if claimed.claimed_at() < payment.due_at {
                 metrics::PAYMENT_EARLY.add(1, []);
                 violation::seen(Invariant::M3, Some(payment.id), "claimed before it was due");
             }

@@ -12,17 +12,18 @@
 //!
 //! **If this dies here**, see `step`: everything it held is in Kafka and in the database.
 
+use super::beat::Beaten;
 use super::brake::Brake;
-use super::bus::{Bus, FromBus, JOIN_AGAIN, Join, Room};
+use super::bus::{self, Bus, FromBus, JOIN_AGAIN, Join, Room};
 use super::clock_guard::{Clocks, Sample};
 use super::crowd::Crowd;
 use super::gauges;
 use super::hold::{Held, Hold};
-use super::late_scan::{Scan, Turns, Which};
+use super::lane::Lane;
+use super::late_scan::{Scan, Which};
 use super::place::{Place, Record};
 use super::progress::Progress;
-use super::seat::Permit;
-use super::step::{Late, Step};
+use super::step::Late;
 use super::store::Store;
 use super::stuck::{Stuck, Work};
 use crate::bucket::{Left, Ring, RingEvent, Taken};
@@ -37,7 +38,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 
 /// The longest the loop sleeps: also its heartbeat.
@@ -80,7 +81,7 @@ pub struct Drained {
 }
 
 /// What health tells of a worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Condition {
     /// Kafka brings notices; `false` is direct mode.
     pub kafka_is_up: bool,
@@ -88,48 +89,10 @@ pub struct Condition {
     pub is_stuck: bool,
     /// Host and database clock are too far apart.
     pub clocks_apart: bool,
+    /// Why nothing is called for now, of each account of which that is so.
+    pub closed: BTreeMap<GatewayName, &'static str>,
     /// It is going away.
     pub is_draining: bool,
-}
-
-/// One gateway account with its slots.
-pub(super) struct Lane<S> {
-    pub(super) step: Arc<Step<S>>,
-    pub(super) slots: Arc<Semaphore>,
-    width: usize,
-    /// A scan is asked.
-    pub(super) scans: bool,
-    /// The last scan found all that it asked for: its rows come before any notice.
-    pub(super) behind: bool,
-    /// Who goes next while it is behind.
-    pub(super) turns: Turns,
-    /// The next batch is claimed no earlier.
-    pub(super) claims_at: Mono,
-}
-
-impl<S> Lane<S> {
-    /// A lane with as many slots as the gateway takes calls from one worker, and this process makes.
-    pub(super) fn new(step: Step<S>, at_most: usize) -> Self {
-        let width = step.gateway.profile().max_in_flight.min(at_most);
-        let slots = Arc::new(Semaphore::new(width));
-        let claims_at = Mono(Duration::ZERO);
-        let turns = Turns::default();
-        Self { step: Arc::new(step), slots, width, scans: false, behind: false, turns, claims_at }
-    }
-
-    /// How many notices may be claimed at `now`.
-    pub(super) fn takes(&self, now: Mono, at_most: usize) -> usize {
-        if !self.takes_notices() || now < self.claims_at {
-            0
-        } else {
-            self.slots.available_permits().min(at_most)
-        }
-    }
-
-    pub(super) fn take(&self, count: usize) -> Vec<Permit> {
-        let permits = (0..count).map_while(|_| Arc::clone(&self.slots).try_acquire_owned().ok());
-        permits.map(Some).collect()
-    }
 }
 
 /// What a task of the worker came back with.
@@ -137,6 +100,7 @@ pub(super) enum Done {
     Step,
     LateScan(GatewayName, Scan, Late),
     Shed,
+    Beat(Box<Beaten>),
     Sampled(Option<Sample>),
     Joined(Box<Result<Ring, String>>),
     Left(Left),
@@ -180,6 +144,8 @@ impl<S: Schedule> Worker<S> {
             if self.is_replaced {
                 return Ended::Replaced(self.drain().await);
             }
+            self.beat();
+            self.scan_late(Which::Waiting);
             // Notices first: the late scan takes the slots that they leave.
             self.dispatch();
             self.tick();
@@ -236,7 +202,7 @@ impl<S: Schedule> Worker<S> {
                 lane.claims_at = Mono(mono.0 + BETWEEN_CLAIMS);
             }
             lane.turns.notices_went();
-            let permits = lane.take(records.len());
+            let permits = lane.take(records.len(), mono);
             // What was revoked since the hold was swept is another worker's.
             let ours =
                 records.into_iter().filter(|held| held.position.as_ref().is_none_or(Place::is_current));
@@ -259,15 +225,15 @@ impl<S: Schedule> Worker<S> {
         let (now, mono) = (self.clocks.due_now(self.clock.wall()), self.clock.mono());
         let until_tick = self.tick_at.0.saturating_sub(mono.0);
         let is_open = self.brake.thrown().is_none();
-        let takes = |lane: &Lane<S>| is_open && lane.takes_notices() && lane.slots.available_permits() > 0;
-        let lanes = self.lanes.iter().filter(|(_, lane)| takes(lane));
+        let lanes = self.lanes.iter().filter(|(_, lane)| is_open && lane.takes_notices());
         let until_due = lanes.filter_map(|(name, lane)| {
+            let until_free = lane.until_free(mono)?;
             let due = self.hold.next_due(|other| usize::from(other == name), |_, of| lane.serves(of))?;
-            let until_open = lane.claims_at.0.saturating_sub(mono.0);
-            Some((due - now).to_std().unwrap_or(Duration::ZERO).max(until_open))
+            Some((due - now).to_std().unwrap_or(Duration::ZERO).max(until_free))
         });
         let behind = self.lanes.values().filter(|_| is_open).filter_map(|lane| lane.until_catch_up(mono));
-        until_due.chain(behind).min().unwrap_or(LONGEST_PAUSE).min(until_tick).min(LONGEST_PAUSE)
+        let soonest = until_due.chain(behind).min().unwrap_or(LONGEST_PAUSE);
+        soonest.min(until_tick).min(self.until_beat(mono)).min(LONGEST_PAUSE)
     }
 
     /// What is done every `late_poll`, whatever else happens.
@@ -288,15 +254,25 @@ impl<S: Schedule> Worker<S> {
             kafka_is_up: self.bus.is_up(),
             is_stuck: self.stuck.is_stuck(),
             clocks_apart: self.brake.is_clocks_apart(),
+            closed: self.closed(now),
             is_draining: self.brake.is_draining(),
         };
-        self.condition.send_if_modified(|told| std::mem::replace(told, condition) != condition);
+        bus::tell(&self.condition.borrow(), &condition);
         metrics::KAFKA_UP.set(f64::from(u8::from(condition.kafka_is_up)), []);
+        self.condition.send_if_modified(|told| {
+            let changed = *told != condition;
+            *told = condition;
+            changed
+        });
         gauges::told(&self.hold, &self.bus);
         for (name, lane) in &self.lanes {
-            let taken = lane.width.saturating_sub(lane.slots.available_permits());
-            metrics::GATEWAY_IN_FLIGHT.set(gauges::whole(taken), [&name.0]);
+            metrics::GATEWAY_IN_FLIGHT.set(gauges::whole(lane.in_use()), [&name.0]);
         }
+    }
+
+    fn closed(&self, now: Mono) -> BTreeMap<GatewayName, &'static str> {
+        let lanes = self.lanes.iter();
+        lanes.filter_map(|(name, lane)| Some((name.clone(), lane.pacer().closed_because(now)?))).collect()
     }
 
     /// Rule R11: leaves what a closed gateway held too long to the late scan.
@@ -333,7 +309,7 @@ impl<S: Schedule> Worker<S> {
     /// A member that has work and slots and finishes nothing keeps others from its partitions.
     fn watch_progress(&mut self, now: Mono) {
         let soon = self.clock.wall() + LONGEST_PAUSE;
-        let has_slots = self.lanes.values().any(|lane| lane.slots.available_permits() > 0);
+        let has_slots = self.lanes.values().any(|lane| lane.free(now) > 0);
         let waits = has_slots && (self.hold.any_due(soon) || self.progress.unfinished() > 0);
         let work = if waits { Work::Waits } else { Work::None };
         if self.stuck.observe(now, self.progress.finished(), work) {
@@ -436,6 +412,7 @@ impl<S: Schedule> Worker<S> {
             Ok(Done::Step) => self.steps -= 1,
             Ok(Done::LateScan(name, scan, late)) => self.found_late(&name, scan, late),
             Ok(Done::Shed) => self.shed_is_over(),
+            Ok(Done::Beat(beaten)) => self.beaten(&beaten),
             Ok(Done::Sampled(Some(sample))) => {
                 let was_thrown = self.brake.thrown().is_some();
                 self.clocks.observe(sample, &self.brake);

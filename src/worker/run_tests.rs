@@ -8,6 +8,7 @@ use super::*;
 use crate::bucket::{BadNotice, Position, Read};
 use crate::domain::ids::{GatewayName, WorkerName};
 use crate::domain::notice::Notice;
+use crate::domain::pace::{Beat, Gate, Grant, Terms};
 use crate::domain::retry::Ladders;
 use crate::domain::state::Status;
 use crate::platform::clock::{Clock, SharedClock};
@@ -30,6 +31,15 @@ impl Store for Told {
         let ahead = *self.ahead.lock().unwrap();
         let now = ahead.map(|ahead| self.clock.wall() + ahead);
         Box::pin(async move { now.ok_or(ScheduleError::Unavailable("away".into())) })
+    }
+
+    fn beat_gateway<'a>(
+        &'a self,
+        gateway: &'a GatewayName,
+        terms: &'a Terms,
+        beat: &'a Beat,
+    ) -> BoxFuture<'a, Result<Grant, ScheduleError>> {
+        Box::pin(self.memory.beat_gateway(gateway, terms, beat))
     }
 
     fn keep_bad_notice<'a>(
@@ -109,7 +119,7 @@ impl Rig {
             let work = worker.run(async move { drop(stopped.await) });
             let script = async {
                 story(self.world.time.clone()).await;
-                let condition = *told.borrow();
+                let condition = told.borrow().clone();
                 let _sent = stop.send(());
                 condition
             };
@@ -194,12 +204,23 @@ fn what_is_behind_lets_notices_and_scans_take_turns_and_catches_up_between_polls
     let (worker, ..) = Worker::new(rig.parts(&clock));
     let (_, mut lane) = worker.lanes.into_iter().next().expect("one gateway");
     let now = clock.mono();
+    assert_eq!(lane.takes(now, 5), 0, "no beat was answered yet");
+    let grant = Grant {
+        now: clock.wall(),
+        gate: Gate::Open,
+        charges: None,
+        lookups: None,
+        slots: None,
+        rate: 0,
+        became: None,
+    };
+    lane.pacer().answered(&lane.pacer().beat(&lane.step.worker, 0, 0, now), &grant, now);
     assert_eq!((lane.takes(now, 5), lane.until_catch_up(now)), (5, None));
     lane.behind = true;
     assert_eq!((lane.takes(now, 5), lane.until_catch_up(now)), (5, Some(Duration::ZERO)));
     lane.turns.notices_went();
     assert_eq!((lane.takes(now, 5), lane.until_catch_up(now)), (0, Some(Duration::ZERO)), "a scan is next");
-    let _all = lane.take(16);
+    let _all = lane.take(16, now);
     assert_eq!(lane.until_catch_up(now), None, "a step must end before");
 }
 

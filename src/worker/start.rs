@@ -5,16 +5,19 @@ use super::bus::{Bus, Join};
 use super::clock_guard::Clocks;
 use super::crowd::Crowd;
 use super::hold::Hold;
+use super::lane::Lane;
+use super::pacer::Pacer;
 use super::progress::Progress;
 use super::renewal::Renewals;
-use super::run::{Condition, Lane, Worker};
+use super::run::{Condition, Worker};
 use super::step::Step;
 use super::store::Store;
 use super::stuck::{self, Stuck};
 use crate::domain::ids::WorkerName;
 use crate::domain::lease::{Lease, renewal_interval};
+use crate::domain::pace::Terms;
 use crate::domain::retry::Ladders;
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, Profile};
 use crate::platform::clock::SharedClock;
 use crate::platform::config;
 use crate::platform::dice::SharedDice;
@@ -44,6 +47,21 @@ pub struct Parts<S> {
     pub dice: SharedDice,
     /// How to join the ring.
     pub join: Join,
+}
+
+/// A probe may look up and then charge.
+const CALLS_OF_A_PROBE: u32 = 2;
+/// And be claimed before and settled afterwards.
+const AROUND_A_PROBE: Duration = Duration::from_secs(5);
+
+fn terms(profile: &Profile, ladders: &Ladders) -> Terms {
+    Terms {
+        rate: profile.pacing.rate,
+        lookup_share: profile.pacing.lookup_share,
+        in_flight: profile.pacing.in_flight,
+        longest_pause: ladders.retry_after_cap,
+        probe_lease: profile.total_timeout * CALLS_OF_A_PROBE + AROUND_A_PROBE,
+    }
 }
 
 impl<S: Schedule> Worker<S> {
@@ -86,6 +104,7 @@ impl<S: Schedule> Worker<S> {
                 brake: Arc::clone(&brake),
                 clocks: Arc::clone(&clocks),
                 progress: Arc::clone(&progress),
+                pacer: Arc::new(Pacer::new(terms(&profile, &ladders))),
                 again: again_in.clone(),
                 lost: lost_in.clone(),
             };

@@ -30,7 +30,9 @@
 use super::brake::Brake;
 use super::clock_guard::Clocks;
 use super::course::{Course, course, view};
+use super::pacer::Pacer;
 use super::patience::Patience;
+use super::permits::Ticket;
 use super::place::Record;
 use super::progress::Progress;
 use super::renewal::{Renewals, Watched};
@@ -40,6 +42,7 @@ use crate::domain::decision::Decision;
 use crate::domain::facts::Facts;
 use crate::domain::ids::WorkerName;
 use crate::domain::lease::{Lease, Mono, SendGate};
+use crate::domain::pace::Call;
 use crate::domain::retry::{Ladders, PerMille};
 use crate::domain::state::Status;
 use crate::domain::verdict::{NotSent, Verdict};
@@ -84,6 +87,8 @@ pub struct Step<S> {
     pub clocks: Arc<Clocks>,
     /// Counts.
     pub progress: Arc<Progress>,
+    /// Permits, the pause and the breaker.
+    pub pacer: Arc<Pacer>,
     /// Takes records to be presented again, with the instant from which. Unbounded, but never more
     /// than were given out.
     pub again: UnboundedSender<(Record, DateTime<Utc>)>,
@@ -160,7 +165,10 @@ impl<S: Schedule> Step<S> {
         if unanswered > 0 {
             reach(Point::AfterClaim);
         }
-        let calls = ours.into_iter().map(|(seat, claimed)| async { (seat, self.pay(claimed).await) });
+        let calls = ours.into_iter().map(|(mut seat, claimed)| async {
+            let outcome = self.pay(claimed, seat.ticket()).await;
+            (seat, outcome)
+        });
         let mut calls = calls.collect::<FuturesUnordered<_>>().ready_chunks(unanswered.max(1));
         // One settle at a time: what is answered meanwhile makes the next group.
         let mut settling = FuturesUnordered::new();
@@ -191,24 +199,29 @@ impl<S: Schedule> Step<S> {
     }
 
     /// One claim → its one answer and what that does to the payment: charge, or ask first.
-    async fn pay(&self, claimed: Claimed) -> Outcome {
+    async fn pay(&self, claimed: Claimed, mut ticket: Option<Ticket>) -> Outcome {
         if let Some(why) = self.brake.thrown() {
             return self.give_back(claimed, why);
         }
         let watched = self.renewals.as_ref().map(|renewals| renewals.watch(&claimed));
         match course(self.gateway.as_ref(), &self.facts, &claimed, self.now(&claimed)) {
-            Course::Send(request) => self.send(claimed, request, watched).await,
+            Course::Send(request) => self.send(claimed, request, watched, ticket).await,
             Course::AskThenSend(request) => {
-                match self.ask(&claimed, Plan::LookUpThenCharge, watched.as_ref()).await {
-                    AfterLookup::Charge => self.send(claimed, request, watched).await,
-                    AfterLookup::Settle(verdict) => self.looked_up(claimed, verdict),
+                match self.ask(&claimed, Plan::LookUpThenCharge, watched.as_ref(), &mut ticket).await {
+                    Ok(AfterLookup::Charge) => self.send(claimed, request, watched, ticket).await,
+                    Ok(AfterLookup::Settle(verdict)) => self.looked_up(claimed, verdict),
+                    Err(why) => self.give_back(claimed, why),
                 }
             }
-            Course::Ask => match self.ask(&claimed, Plan::LookUpOnly, watched.as_ref()).await {
-                AfterLookup::Charge => self.give_back(claimed, NotSent::OnlyAsked),
-                AfterLookup::Settle(verdict) => self.looked_up(claimed, verdict),
-            },
-            Course::Void => self.void(claimed, watched).await,
+            Course::Ask => {
+                ticket.iter_mut().for_each(Ticket::is_not_needed);
+                match self.ask(&claimed, Plan::LookUpOnly, watched.as_ref(), &mut ticket).await {
+                    Ok(AfterLookup::Charge) => self.give_back(claimed, NotSent::OnlyAsked),
+                    Ok(AfterLookup::Settle(verdict)) => self.looked_up(claimed, verdict),
+                    Err(why) => self.give_back(claimed, why),
+                }
+            }
+            Course::Void => self.void(claimed, watched, ticket).await,
             Course::GiveBack(why) => self.give_back(claimed, why),
             Course::Park(reason) => (claimed.not_started(NotSent::NotStarted), outcome::parked(reason)),
         }
@@ -216,13 +229,26 @@ impl<S: Schedule> Step<S> {
 
     /// The only call that can move money: it takes the claim away. Sent if time is left, and checked
     /// again by the gateway right before the first byte.
-    async fn send(&self, claimed: Claimed, request: FrozenRequest, watched: Option<Watched>) -> Outcome {
+    async fn send(
+        &self,
+        claimed: Claimed,
+        request: FrozenRequest,
+        watched: Option<Watched>,
+        mut ticket: Option<Ticket>,
+    ) -> Outcome {
+        if let Err(why) = self.pacer.charges(self.clock.as_ref(), ticket.as_mut()).await {
+            return self.give_back(claimed, why);
+        }
         reach(Point::BeforeGate);
         let mut gate = outcome::gate(&view(&claimed), claimed.asked_at(), &self.lease, &self.facts);
         self.call_begins(&mut gate, watched.as_ref());
         match gate.check(self.clock.wall(), self.clock.mono()).err().or_else(|| self.brake.thrown()) {
             Some(why) => self.give_back(claimed, why),
-            None => self.decided(self.gateway.charge(claimed, request, gate).await),
+            None => {
+                let answered = self.gateway.charge(claimed, request, gate).await;
+                self.call_ended(Call::of(&answered.answer().verdict), &mut ticket);
+                self.decided(answered)
+            }
         }
     }
 
@@ -235,25 +261,44 @@ impl<S: Schedule> Step<S> {
     }
 
     /// What became of the key; moves no money.
-    async fn ask(&self, claimed: &Claimed, plan: Plan, watched: Option<&Watched>) -> AfterLookup {
+    async fn ask(
+        &self,
+        claimed: &Claimed,
+        plan: Plan,
+        watched: Option<&Watched>,
+        ticket: &mut Option<Ticket>,
+    ) -> Result<AfterLookup, NotSent> {
+        self.pacer.looks_up(self.clock.as_ref(), ticket.as_mut()).await?;
         if let Some(watched) = watched {
             watched.calls(self.clock.mono());
         }
         let found = self.gateway.lookup(claimed.payment()).await;
-        outcome::after_lookup(plan, found)
+        self.call_ended(Some(Call::of_lookup(&found)), ticket);
+        Ok(outcome::after_lookup(plan, found))
     }
 
     /// Forbids every later charge under the key, or hears what became of it; moves no money. The gate is a
     /// send's: a void of a forgotten key would prove nothing.
-    async fn void(&self, claimed: Claimed, watched: Option<Watched>) -> Outcome {
+    async fn void(&self, claimed: Claimed, watched: Option<Watched>, mut ticket: Option<Ticket>) -> Outcome {
+        ticket.iter_mut().for_each(Ticket::is_not_needed);
+        if let Err(why) = self.pacer.looks_up(self.clock.as_ref(), ticket.as_mut()).await {
+            return self.give_back(claimed, why);
+        }
         let mut gate = outcome::void_gate(&view(&claimed), claimed.asked_at(), &self.lease, &self.facts);
         self.call_begins(&mut gate, watched.as_ref());
         match gate.check(self.clock.wall(), self.clock.mono()).err().or_else(|| self.brake.thrown()) {
             Some(why) => self.give_back(claimed, why),
             None => {
                 let answer = self.gateway.void(&claimed, gate).await;
+                self.call_ended(Call::of(&answer.verdict), &mut ticket);
                 self.decided(claimed.answered(answer))
             }
+        }
+    }
+
+    fn call_ended(&self, call: Option<Call>, ticket: &mut Option<Ticket>) {
+        if let Some(call) = call {
+            self.pacer.ended(call, ticket.as_mut(), self.clock.mono());
         }
     }
 

@@ -9,8 +9,10 @@
 //! something: afterwards nobody need ask whether a notice may be believed.
 
 use crate::bucket::{BadNotice, Names, Position, Read};
+use crate::domain::ids::GatewayName;
 use crate::domain::intent::{Authenticity, check_notice};
 use crate::domain::notice::Notice;
+use crate::domain::pace::{Beat, Grant, Terms};
 use crate::platform::clock::Clock;
 use crate::schedule::{BadNoticeKept, BadRecord, Postgres, RefusedBecause, ScheduleError};
 use chrono::{DateTime, Utc};
@@ -20,10 +22,18 @@ use std::time::Duration;
 /// Records in this state count against the room for others, so none may wait long after an outage.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// A database that tells its time and keeps what nobody can read.
+/// A database that tells its time, keeps what nobody can read, and shares out what an account takes.
 pub trait Store: Send + Sync + 'static {
     /// The database's clock.
     fn database_now(&self) -> BoxFuture<'_, Result<DateTime<Utc>, ScheduleError>>;
+
+    /// Tells what this worker saw of an account, and answers what it may do until the next beat.
+    fn beat_gateway<'a>(
+        &'a self,
+        gateway: &'a GatewayName,
+        terms: &'a Terms,
+        beat: &'a Beat,
+    ) -> BoxFuture<'a, Result<Grant, ScheduleError>>;
 
     /// Keeps an unreadable record in `bad_notices`; repeating it is harmless.
     fn keep_bad_notice<'a>(
@@ -94,6 +104,15 @@ pub struct PostgresStore {
 impl Store for PostgresStore {
     fn database_now(&self) -> BoxFuture<'_, Result<DateTime<Utc>, ScheduleError>> {
         Box::pin(self.schedule.database_now())
+    }
+
+    fn beat_gateway<'a>(
+        &'a self,
+        gateway: &'a GatewayName,
+        terms: &'a Terms,
+        beat: &'a Beat,
+    ) -> BoxFuture<'a, Result<Grant, ScheduleError>> {
+        Box::pin(self.schedule.beat_gateway(gateway, terms, beat))
     }
 
     fn keep_bad_notice<'a>(

@@ -6,13 +6,14 @@
 //! Rate is payments due per second; they are created ahead, so creation does not compete with
 //! execution for the two cores of a small machine.
 //!
-//! `-- statements` measures the schedule's own verbs instead.
+//! `-- statements` measures the schedule's own verbs instead, `-- outbox` three ways of marking a notice.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark that cannot go on should stop")]
 #![allow(clippy::disallowed_methods, reason = "real services run on real time")]
 #![allow(clippy::float_arithmetic, reason = "figures for people")]
 #![allow(unreachable_pub, reason = "tests/support is written as the small library that it is")]
 
+mod outbox;
 mod statements;
 #[path = "../support/mod.rs"]
 mod support;
@@ -59,6 +60,12 @@ struct Load {
 enum Instead {
     /// Creates, claims, settles and scans by themselves, with a year of partitions.
     Statements,
+    /// What it costs to remember that a notice was published: three ways in turn.
+    Outbox {
+        /// Seconds undisturbed, and as many with a transaction open elsewhere.
+        #[arg(long, default_value_t = 30)]
+        hold: u64,
+    },
 }
 
 fn main() -> ExitCode {
@@ -69,6 +76,10 @@ fn main() -> ExitCode {
             None => run(&load).await,
             Some(Instead::Statements) => {
                 statements::batches_of_200_with_a_year_of_partitions().await;
+                ExitCode::SUCCESS
+            }
+            Some(Instead::Outbox { hold }) => {
+                outbox::three_ways_of_marking(Duration::from_secs(hold)).await;
                 ExitCode::SUCCESS
             }
         }

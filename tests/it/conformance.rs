@@ -42,7 +42,7 @@ const SEEDED: [Sabotage; 5] = [
 ];
 
 /// What must have happened, or the run shows nothing.
-const SITUATIONS: [&str; 39] = [
+const SITUATIONS: [&str; 40] = [
     "created",
     "replayed",
     "key reused",
@@ -73,6 +73,7 @@ const SITUATIONS: [&str; 39] = [
     "wished already",
     "deferred",
     "staged",
+    "a crowd",
     "marked",
     "shard lost",
     "shard changed hands",

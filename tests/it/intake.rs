@@ -4,6 +4,7 @@ use crate::support::api::{Answer, Api, send};
 use crate::support::eventually;
 use crate::support::proxy::Fault;
 use chrono::{DateTime, SecondsFormat, SubsecRound, TimeDelta, Utc};
+use punctual::domain::bucket::minute_start;
 use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection};
 use std::collections::BTreeSet;
@@ -62,6 +63,51 @@ async fn a_created_payment_is_found_again() {
     let request = api.request("GET", &format!("/v1/scheduled-payments/{id}"));
     let unchanged = send(request.header("If-None-Match", found.header("etag")), None).await;
     assert_eq!((unchanged.status, unchanged.text.as_str()), (304, ""));
+}
+
+#[tokio::test]
+async fn a_window_is_shown_and_a_payment_without_one_has_no_such_name() {
+    let api = Api::start(|_| {}).await;
+    let mut body = payment(&due_in(3_600));
+    let without = api.post("key-1", &body).await;
+    assert_eq!((without.status, without.json().get("executeWithin")), (201, None), "{}", without.text);
+    body["executeWithin"] = json!(600);
+    let created = api.post("key-2", &body).await;
+    let id = id_of(&created);
+    assert_eq!(created.json()["executeWithin"], json!(600));
+    assert_eq!(api.post("key-2", &body).await.text, created.text);
+    let found = api.payment("GET", &id).await.json();
+    assert_eq!((&found["dueAt"], &found["executeWithin"]), (&body["dueAt"], &json!(600)));
+    let instant = |text: &Value| text.as_str().unwrap().parse::<DateTime<Utc>>().unwrap();
+    let after = instant(&found["nextAttemptAt"]) - instant(&found["dueAt"]);
+    assert!((TimeDelta::zero()..TimeDelta::seconds(600)).contains(&after), "{found}");
+    body["executeWithin"] = json!(300);
+    assert_eq!(api.post("key-2", &body).await.json()["differs"], json!(["/executeWithin"]));
+}
+
+#[tokio::test]
+async fn the_forecast_is_for_operators_and_is_counted_at_most_every_ten_seconds() {
+    let api = Api::start(|_| {}).await;
+    assert_eq!(send(api.request("GET", "/v1/forecast"), None).await.refusal(), (403, "missing_scope".into()));
+    let key = api.new_key("operator", &["ops:read"]).await;
+    let forecast = async || send(api.anonymous("GET", "/v1/forecast").bearer_auth(&key), None).await;
+    // In the minute after the next, whenever this runs.
+    let due_at = Utc::now() + TimeDelta::seconds(100);
+    id_of(&api.post("key-1", &payment(&text(due_at))).await);
+    let first = forecast().await;
+    assert_eq!(first.status, 200, "{}", first.text);
+    let told = first.json();
+    let sandbox = &told["gateways"][0];
+    assert_eq!((&sandbox["gateway"], &sandbox["overdue"]), (&json!("sandbox"), &json!(0)), "{told}");
+    assert_eq!(sandbox["chargesPerSecond"], Value::Null, "no rate is set");
+    let minutes = sandbox["minutes"].as_array().unwrap();
+    assert_eq!((minutes.len(), sandbox["days"].as_array().unwrap().len()), (60, 31));
+    let due: Vec<&Value> = minutes.iter().filter(|minute| minute["due"] != json!(0)).collect();
+    assert_eq!(due.len(), 1, "{told}");
+    assert_eq!(due[0]["from"], json!(text(minute_start(due_at))));
+    assert_eq!((&due[0]["due"], &due[0]["precision"]), (&json!(1), &json!("exact")));
+    id_of(&api.post("key-2", &payment(&text(due_at))).await);
+    assert_eq!(forecast().await.text, first.text, "looking again counts nothing");
 }
 
 #[tokio::test]

@@ -5,14 +5,17 @@ mod claims;
 mod create;
 #[cfg(feature = "faults")]
 mod declines;
+mod forecast;
 mod guards;
 mod history;
 mod lost;
 mod outbox;
+mod pace;
 mod plans;
 mod rights;
 mod settles;
 mod sharing;
 mod storm;
 mod violations;
+mod windows;
 pub mod world;

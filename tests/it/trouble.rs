@@ -3,14 +3,17 @@
 //! ledger: was every payment charged exactly once, or, where that was promised, never?
 
 mod apis;
+mod bus;
 mod clocks;
+mod cluster;
 mod commits;
 mod crowds;
+mod cut;
 mod disk;
 mod drains;
 mod kills;
 mod outages;
-mod own_ring;
+pub mod own_ring;
 mod races;
 mod records;
 mod relays;
@@ -120,6 +123,15 @@ fn through(url: &str, port: u16) -> String {
     url.set_host(Some("127.0.0.1")).expect("a host can be set");
     url.set_port(Some(port)).expect("a port can be set");
     url.to_string().trim_end_matches('/').to_owned()
+}
+
+/// Ten payments, due in so many milliseconds.
+async fn due_soon(site: &Installation, name: &str, ms: i64) -> Vec<String> {
+    let mut ids = Vec::new();
+    for n in 0..10 {
+        ids.push(site.create(&format!("{name}-{n}"), "sim_ok", in_ms(ms)).await);
+    }
+    ids
 }
 
 /// Waits until each is COMPLETED and charged once, in one request; answers the longest lateness in ms.

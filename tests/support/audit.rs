@@ -26,12 +26,20 @@ impl Audited {
 
 /// Over the ledger and the database, and over the clients' log of operations where there is one.
 pub fn audit(site: &Installation, operations: Option<&Path>) -> Audited {
-    let ledger = format!("{}/ledger", site.url("sandbox-1"));
-    let mut arguments = vec!["audit", "check", "--ledger", &ledger, "-o", "json"];
     let log = operations.map(|path| path.display().to_string());
-    if let Some(log) = &log {
-        arguments.extend(["--operations", log]);
-    }
+    let more: Vec<&str> = log.iter().flat_map(|log| ["--operations", log]).collect();
+    audit_of(site, &more)
+}
+
+/// Over the ledger, the database and the topics of an installation that has a ring to itself.
+pub fn audit_topics(site: &Installation) -> Audited {
+    audit_of(site, &["--topics"])
+}
+
+/// Over the ledger, the database, and what else these arguments name.
+pub fn audit_of(site: &Installation, more: &[&str]) -> Audited {
+    let ledger = format!("{}/ledger", site.url("sandbox-1"));
+    let arguments = [&["audit", "check", "--ledger", &ledger, "-o", "json"], more].concat();
     let output = site.output(&arguments);
     let mut audited = Audited { code: output.status.code(), ..Audited::default() };
     let Ok(report) = serde_json::from_slice::<Value>(&output.stdout) else {

@@ -5,6 +5,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 /// One payment of a crowd.
 #[derive(Debug, Clone)]
@@ -26,6 +27,16 @@ pub async fn create(client: &Client, name: &str, due: Vec<DateTime<Utc>>) -> Vec
         .enumerate()
         .map(|(number, due_at)| async move { create_one(client, &format!("{name}-{number}"), due_at).await });
     futures_util::stream::iter(posts).buffered(24).collect().await
+}
+
+/// How far ahead so many have to be due, so that they are created in time: longer than it takes, measured
+/// with some that are due much later.
+pub async fn time_to_create(client: &Client, count: i32) -> TimeDelta {
+    const TRIED: i32 = 120;
+    let began = Instant::now();
+    create(client, "rehearsed", spread(Utc::now() + TimeDelta::hours(2), TRIED, TimeDelta::zero())).await;
+    let took = TimeDelta::from_std(began.elapsed()).expect("short");
+    took * count / TRIED * 2 + TimeDelta::seconds(5)
 }
 
 /// Creates one, due then.

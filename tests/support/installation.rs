@@ -108,6 +108,13 @@ impl Client {
         answer(request.body(body.to_string())).await
     }
 
+    /// POSTs a payment to the API at this URL.
+    pub async fn post_to(&self, api: &str, key: &str, body: &Value) -> reqwest::Result<(u16, Value)> {
+        let request = self.http.post(format!("{api}/v1/scheduled-payments")).bearer_auth(&self.api_key);
+        let request = request.header("Idempotency-Key", key).header("Content-Type", "application/json");
+        answer(request.body(body.to_string())).await
+    }
+
     /// The same APIs with another key.
     pub fn with_key(&self, api_key: &str) -> Self {
         Self { api_key: api_key.to_owned(), ..self.clone() }

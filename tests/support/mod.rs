@@ -7,6 +7,7 @@
 
 pub mod api;
 pub mod audit;
+pub mod brokers;
 pub mod cancels;
 pub mod cells;
 pub mod cells_table;
@@ -18,6 +19,7 @@ pub mod proxy;
 pub mod records;
 pub mod ring;
 pub mod services;
+pub mod steady;
 pub mod tiny_disk;
 pub mod zombies;
 

@@ -1,5 +1,6 @@
 //! How one value reads and shows: text in, text out, the same text both ways.
 
+use crate::domain::window::Window;
 use secrecy::{ExposeSecret, SecretString};
 use std::fmt;
 use std::ops::Deref;
@@ -144,6 +145,22 @@ impl Value for Duration {
     }
 }
 
+impl Value for Option<Window> {
+    const KIND: &'static str = "duration";
+    fn read(text: &str) -> Result<Self, String> {
+        let length = Duration::read(text)?;
+        if length.is_zero() {
+            return Ok(None);
+        }
+        let whole = i64::try_from(length.as_secs()).ok().filter(|_| length.subsec_nanos() == 0);
+        let window = whole.and_then(Window::of_seconds);
+        window.map(Some).ok_or_else(|| format!("`{text}` is not whole seconds, at most 1d"))
+    }
+    fn show(&self) -> String {
+        Duration::from_secs(self.map_or(0, |window| window.seconds().unsigned_abs().into())).show()
+    }
+}
+
 impl Value for Vec<Duration> {
     const KIND: &'static str = "list of durations";
     fn read(text: &str) -> Result<Self, String> {
@@ -176,6 +193,18 @@ mod tests {
             assert_eq!(length.show(), text);
         }
         assert_eq!(Duration::read("1m 30s"), Ok(Duration::from_secs(90)));
+    }
+
+    #[test]
+    fn a_window_is_whole_seconds_up_to_a_day_or_none() {
+        for (text, seconds) in [("0s", None), ("1s", Some(1)), ("10m", Some(600)), ("1d", Some(86_400))] {
+            let window: Option<Window> = Value::read(text).unwrap();
+            assert_eq!(window.map(Window::seconds), seconds);
+            assert_eq!(window.show(), text);
+        }
+        for text in ["1500ms", "25h", "-1s", "60"] {
+            assert!(Option::<Window>::read(text).is_err(), "{text}");
+        }
     }
 
     #[test]

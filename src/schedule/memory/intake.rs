@@ -76,6 +76,8 @@ impl State {
 fn fresh(new: &NewPayment, now: DateTime<Utc>) -> Payment {
     Payment {
         execute_before: new.execute_before,
+        execute_within: new.execute_within,
+        next_attempt_at: new.first_attempt_at(),
         retry: new.retry,
         lane: new.lane,
         ..Payment::created(new.id, new.actor, new.gateway.clone(), new.amount, new.due_at, now)

@@ -2,7 +2,7 @@
 
 use super::super::port::{ShardLease, Staged, StagedNotice};
 use super::super::stage::LOOK_AHEAD;
-use crate::domain::bucket::{SHARDS, partition, shard};
+use crate::domain::bucket::{SHARDS, crowded_minute, minute_start, partition, shard};
 use crate::domain::notice::Notice;
 use crate::domain::payment::Payment;
 use chrono::{DateTime, Utc};
@@ -87,6 +87,27 @@ impl Outbox {
         let next_due = next_due.filter(|_| found.len() < limit);
         let notices = found.into_iter().map(|(_, number)| self.staged(number)).collect();
         Staged { notices, database_now: now, next_due }
+    }
+
+    /// What `stage_crowd.sql` finds and `stage.sql` then reads.
+    pub(super) fn stage_crowd(
+        &self,
+        lease: &ShardLease,
+        (from, end): (DateTime<Utc>, DateTime<Utc>),
+        limit: usize,
+        now: DateTime<Utc>,
+    ) -> Staged {
+        let ours = (0..SHARDS).zip(&self.open);
+        let ours = ours.filter(|(shard, _)| partition(*shard, lease.partitions) == lease.residue);
+        let mut waiting: Vec<_> = ours.flat_map(|(_, open)| open.range((from, 0)..(end, 0))).collect();
+        waiting.sort_unstable();
+        let minute = crowded_minute(waiting.iter().map(|(at, _)| *at), (from, end), limit);
+        let crowd = waiting.into_iter().filter(|(at, _)| Some(minute_start(*at)) == minute).take(limit);
+        Staged {
+            notices: crowd.map(|(_, number)| self.staged(*number)).collect(),
+            database_now: now,
+            next_due: None,
+        }
     }
 
     fn staged(&self, number: usize) -> StagedNotice {

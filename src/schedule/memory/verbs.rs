@@ -8,6 +8,7 @@ use super::super::proof::{Answered, ClaimAnswer, Claimed, Deferred, Early, Refus
 use super::super::stage::OLD;
 use super::rows::{Outcome, Row};
 use super::{Memory, State, Verb};
+use crate::domain::bucket::whole_minutes;
 use crate::domain::decision::Decision;
 use crate::domain::guard::{self, ClaimGuard, PAUSE, SettleGuard};
 use crate::domain::ids::{ClaimId, PaymentId};
@@ -188,6 +189,21 @@ impl State {
     }
 
     /// What `schedule::stage` does: reads, and drops what is old and can claim nothing any more.
+    fn stage_crowd(
+        &mut self,
+        shard: &ShardLease,
+        beyond: Duration,
+        within: Duration,
+        limit: usize,
+        now: DateTime<Utc>,
+    ) -> Staged {
+        let signed = |lead| TimeDelta::from_std(lead).unwrap();
+        match whole_minutes(now, signed(beyond), signed(within)) {
+            Some(span) => self.outbox.stage_crowd(shard, span, limit, now),
+            None => Staged { notices: Vec::new(), database_now: now, next_due: None },
+        }
+    }
+
     fn stage(&mut self, shard: &ShardLease, lead: Duration, limit: usize, now: DateTime<Utc>) -> Staged {
         let Staged { notices, database_now, next_due } = self.outbox.stage(shard, lead, limit, now);
         let is_dead = |staged: &StagedNotice| {
@@ -239,6 +255,17 @@ impl Schedule for Memory {
     async fn stage(&self, shard: &ShardLease, lead: Duration, limit: u32) -> Result<Staged, ScheduleError> {
         let limit = usize::try_from(limit).unwrap();
         self.transact(Verb::Stage, |state, now| state.stage(shard, lead, limit, now)).await
+    }
+
+    async fn stage_crowd(
+        &self,
+        shard: &ShardLease,
+        beyond: Duration,
+        within: Duration,
+        limit: u32,
+    ) -> Result<Staged, ScheduleError> {
+        let limit = usize::try_from(limit).unwrap();
+        self.transact(Verb::Stage, |state, now| state.stage_crowd(shard, beyond, within, limit, now)).await
     }
 
     async fn mark(&self, shard: &ShardLease, published: &[StagedNotice]) -> Result<bool, ScheduleError> {

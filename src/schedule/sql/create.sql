@@ -6,6 +6,7 @@
 --   $7 execute before              $8 gateway        $9 amount       $10 currency   $11 max sends
 --   $12 on soft decline            $13 on exhausted  $14 lane        $15 payee      $16 description
 --   $17 metadata  $18 external id  $19 traceparent   $20 digests     $21 shard
+--   $22 first attempt at           $23 execute within, seconds
 WITH moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at
 ), key AS (
@@ -15,10 +16,10 @@ WITH moment AS MATERIALIZED (
     ON CONFLICT DO NOTHING
     RETURNING payment_id, created_at
 ), payment AS (
-    INSERT INTO payments (due_day, id, actor_id, status, due_at, execute_before, next_attempt_at, gateway,
+    INSERT INTO payments (due_day, id, actor_id, status, due_at, execute_before, execute_within_s, next_attempt_at, gateway,
         amount_minor, currency, max_sends, on_soft_decline, on_exhausted, lane, created_at, last_moved_at,
         history_seq, history_hash, last_xid)
-    SELECT $5, $4, $1, 'PENDING', $6, $7, $6, $8, $9, $10, $11, $12, $13, $14, k.created_at, k.created_at, 1,
+    SELECT $5, $4, $1, 'PENDING', $6, $7, $23, $22, $8, $9, $10, $11, $12, $13, $14, k.created_at, k.created_at, 1,
         history_hash(decode(repeat('00', 32), 'hex'), $4, 1, '-', 'PENDING', 'created', 'actor:' || $1::text, 0, 0, 0,
             k.created_at, '{}'),
         pg_current_xact_id()
@@ -39,7 +40,7 @@ WITH moment AS MATERIALIZED (
     RETURNING 1
 ), notice AS (
     INSERT INTO due_notices (shard, payment_id, payment_day, gateway, lane, due_at, not_before, attempt, traceparent)
-    SELECT $21, $4, $5, $8, $14, $6, $6, 0, $19 FROM key
+    SELECT $21, $4, $5, $8, $14, $6, $22, 0, $19 FROM key
 ), older AS (
     -- A day long past may lie before the bound of the scans; advance_oldest_open_day() takes the
     -- same row lock and then sees this payment, or is followed by this.

@@ -9,7 +9,7 @@ use crate::domain::lease::SendGate;
 use crate::domain::money::Money;
 use crate::domain::payment::Payment;
 use crate::domain::verdict::{Decline, DeclineClass, Doubt, Lookup, NotSent, Verdict};
-use crate::gateway::{CannotRender, FrozenRequest, Gateway, Profile};
+use crate::gateway::{CannotRender, FrozenRequest, Gateway, Pacing, Profile};
 use crate::platform::clock::SharedClock;
 use crate::schedule::{Answer, Answered, Claimed, How};
 use chrono::{DateTime, Utc};
@@ -402,5 +402,6 @@ pub fn sandbox_profile() -> Profile {
         total_timeout: Duration::from_secs(20),
         renews_lease: false,
         max_in_flight: 16,
+        pacing: Pacing::default(),
     }
 }

@@ -14,7 +14,7 @@ use crate::gateway::Profile;
 use crate::platform::clock::{Clock, SharedClock};
 use crate::schedule::{Memory, Refused};
 use crate::worker::hold::Held;
-use crate::worker::{Brake, Clocks, Place, Progress, Record, Step};
+use crate::worker::{Brake, Clocks, Pacer, Place, Progress, Record, Step};
 use chrono::{DateTime, TimeDelta, Utc};
 use secrecy::SecretString;
 use std::collections::BTreeMap;
@@ -92,6 +92,7 @@ impl World {
             brake: Arc::new(Brake::default()),
             clocks: Arc::new(Clocks::new(Duration::from_millis(500))),
             progress: Arc::new(Progress::default()),
+            pacer: Arc::new(Pacer::unlimited()),
             again: again_in,
             lost: lost_in,
         };

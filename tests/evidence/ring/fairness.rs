@@ -2,7 +2,7 @@
 //! hold lets lanes leave in turns, and without, where the late scan does.
 
 use crate::figures::{Figures, Holds};
-use crate::support::crowds::{One, create, first_requests, lateness, spread};
+use crate::support::crowds::{One, create, first_requests, lateness, spread, time_to_create};
 use crate::support::eventually;
 use crate::support::installation::Installation;
 use chrono::{TimeDelta, Utc};
@@ -31,7 +31,8 @@ async fn asked(figures: &mut Figures, how: &str, of_worker: &[(&str, &str)]) {
     site.start("relay", "relay-1", &[]).await;
     site.start("worker", "worker-1", of_worker).await;
     let (many, few) = (site.client(), site.client().with_key(&site.new_api_key("another")));
-    let due = Utc::now() + TimeDelta::seconds(25);
+    let ahead = time_to_create(&many, CROWD).await;
+    let due = Utc::now() + ahead;
     let few = create(&few, "few", vec![due + LATER; 10]).await;
     let crowd = create(&many, "crowd", spread(due, CROWD, TimeDelta::zero())).await;
     let all: Vec<One> = crowd.iter().chain(&few).cloned().collect();

@@ -27,7 +27,7 @@ pub async fn what_is_created_late_is_paid_on_time(figures: &mut Figures) {
         site.start(role, name, &[]).await;
     }
     let client = site.client();
-    let start = Utc::now() + TimeDelta::seconds(20);
+    let start = Utc::now() + TimeDelta::seconds(15);
     let busy = create(&client, "busy", spread(start, BUSY, TimeDelta::milliseconds(25))).await;
     let mut dice = StdRng::seed_from_u64(11);
     let plans: Vec<_> = (0..LATE).map(|number| (number, dice.random_range(1_000..30_000))).collect();

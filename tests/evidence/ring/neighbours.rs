@@ -68,7 +68,7 @@ impl Half {
 
     /// One turn: how late its fast payments were, in ms.
     async fn turn(&self, name: &str, beside: i32, count: i32) -> Vec<i64> {
-        let start = Utc::now() + TimeDelta::seconds(8);
+        let start = Utc::now() + TimeDelta::seconds(10);
         let step = |count: i32| TimeDelta::milliseconds(6_000 / i64::from(count.max(1)));
         let (slow_name, fast_name) = (format!("{name}-slow"), format!("{name}-fast"));
         let slow = create(&self.slow, &slow_name, spread(start, beside, step(beside)));

@@ -10,6 +10,7 @@ use punctual::domain::lease::{Lease, Mono};
 use punctual::domain::money::{Minor, Money};
 use punctual::domain::payment::{OnExhausted, OnSoftDecline, RetryPolicy};
 use punctual::domain::verdict::{Decline, DeclineClass, Doubt, NotSent, Verdict};
+use punctual::domain::window::Window;
 use punctual::schedule::{Answer, ClaimTerms, How, NewPayment};
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -66,6 +67,10 @@ pub fn request(chance: &mut StdRng, number: usize, now: DateTime<Utc>) -> NewPay
     if chance.random_bool(0.3) {
         let after = TimeDelta::seconds(one_of(chance, &[2, 40, 400, 7_200]));
         new.execute_before = Some(due_at.max(now) + after + unique);
+    }
+    if number % 8 == 7 {
+        let room = new.execute_before.map_or(i64::MAX, |deadline| (deadline - due_at).num_seconds());
+        new.execute_within = Window::of_seconds([1, 20, 900][number / 8 % 3].min(room));
     }
     if chance.random_bool(0.35) {
         new.external_id = Some(format!("order-{}", chance.random_range(0..3)));

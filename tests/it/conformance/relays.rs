@@ -6,7 +6,7 @@ use super::operations::expected;
 use super::sequence::{Batch, Sequence, pick, whole_ties};
 use chrono::TimeDelta;
 use punctual::domain::bucket::{partition, shard};
-use punctual::schedule::{Schedule, ShardLease, Shards, StagedNotice};
+use punctual::schedule::{Schedule, ShardLease, Shards, Staged, StagedNotice};
 use rand::Rng;
 use std::time::Duration;
 
@@ -65,10 +65,25 @@ impl Sequence<'_> {
         });
         let (postgres, memory) = (in_order(postgres.notices), in_order(memory.notices));
         same("stage", &said(&postgres), &said(&memory))?;
+        self.look_ahead(&lease, limit.min(3)).await?;
         if !postgres.is_empty() {
             self.staged.push(Batch { lease, postgres, memory });
         }
         Ok(())
+    }
+
+    /// What a look far ahead finds; it changes nothing.
+    async fn look_ahead(&mut self, lease: &ShardLease, limit: u32) -> Result<(), Difference> {
+        let (beyond, within) = (Duration::from_secs(60), Duration::from_secs(7_200));
+        let postgres = self.stores.worker.stage_crowd(lease, beyond, within, limit).await;
+        let postgres = expected("stage_crowd", postgres)?;
+        let memory = self.memory.stage_crowd(lease, beyond, within, limit).await;
+        let memory = expected("stage_crowd", memory)?;
+        self.saw(if postgres.notices.is_empty() { "no crowd" } else { "a crowd" });
+        // Rows of one instant may be cut anywhere: as many, and of the same instants.
+        let instants =
+            |staged: &Staged| staged.notices.iter().map(|it| it.notice.not_before).collect::<Vec<_>>();
+        same("stage_crowd", &instants(&postgres), &instants(&memory))
     }
 
     /// Some of what was staged, with the lease it was staged under or with another one.

@@ -2,7 +2,7 @@
 
 use super::world::{ACTOR, World, completed};
 use chrono::{TimeDelta, Utc};
-use punctual::domain::bucket::shard;
+use punctual::domain::bucket::{minute_start, shard};
 use punctual::domain::intent::{Authenticity, check_notice};
 use punctual::schedule::{CancelAnswer, Schedule, ShardLease, Shards};
 use sqlx::{Acquire, Executor};
@@ -42,6 +42,38 @@ async fn notices_come_in_due_order_within_the_lead_and_only_of_the_residue() {
         found += staged.notices.len();
     }
     assert_eq!(found, 3);
+}
+
+#[tokio::test]
+async fn a_crowded_minute_far_ahead_is_found_by_counting_and_the_quiet_ones_before_it_are_left() {
+    let world = World::new().await;
+    let longest = Duration::from_secs(900);
+    let first = minute_start(world.now().await) + TimeDelta::minutes(4);
+    let at = |minute: i32, second: i64| first + TimeDelta::minutes(1) * minute + TimeDelta::seconds(second);
+    for (number, instant) in
+        [at(0, 1), at(0, 2), at(1, 0), at(2, 0), at(2, 59), at(2, 30), at(3, 0), at(3, 1), at(3, 2)]
+            .into_iter()
+            .enumerate()
+    {
+        world.create(&world.payment(&format!("k{number}"), instant)).await;
+    }
+    let all = lease(&world).await;
+    let crowd = async |limit| {
+        let staged = world.worker.stage_crowd(&all, LEAD, longest, limit).await.expect("staged");
+        assert_eq!(staged.next_due, None);
+        staged.notices.iter().map(|it| (it.notice.not_before - first).num_seconds()).collect::<Vec<_>>()
+    };
+    assert_eq!(crowd(3).await, [120, 150, 179], "the earliest of the crowded minutes, in due order");
+    assert_eq!(crowd(2).await, [1, 2]);
+    assert!(crowd(4).await.is_empty(), "no minute is so crowded");
+    let near = world.worker.stage_crowd(&all, Duration::from_secs(600), longest, 2).await.expect("staged");
+    assert!(near.notices.is_empty(), "that is the usual lead's");
+    let none = world.worker.stage_crowd(&all, longest, longest, 1).await.expect("staged");
+    assert!(none.notices.is_empty(), "there is no minute between the two");
+    // Marked, the minute holds one less than a crowd.
+    let staged = world.worker.stage_crowd(&all, LEAD, longest, 3).await.expect("staged").notices;
+    assert!(world.worker.mark(&all, &staged[..1]).await.expect("an answer"));
+    assert_eq!(crowd(3).await, [180, 181, 182]);
 }
 
 #[tokio::test]

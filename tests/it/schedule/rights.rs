@@ -25,6 +25,8 @@ async fn each_role_is_refused_what_is_not_its_work() {
         ("punctual_api", "UPDATE gateways SET voids_by_key = true"),
         ("punctual_worker", "UPDATE payments SET cancel_wish_at = now()"),
         ("punctual_worker", "UPDATE gateways SET account = 'x'"),
+        ("punctual_api", "UPDATE gateway_pace SET paused_until = NULL"),
+        ("punctual_worker", "DELETE FROM gateway_pace"),
         ("punctual_api", "UPDATE payments SET unanswered = 0"),
         ("punctual_api", "INSERT INTO attempts (attempt) VALUES (1)"),
         ("punctual_api", "INSERT INTO gateway_refs VALUES ('a', 'b', gen_random_uuid())"),

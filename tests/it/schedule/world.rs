@@ -127,6 +127,7 @@ pub fn new_payment(secret: &[u8; 32], key: &str, due_at: DateTime<Utc>) -> NewPa
         amount: money(),
         due_at,
         execute_before: None,
+        execute_within: None,
         gateway: gateway(),
         external_id: None,
         description: Some("rent".into()),

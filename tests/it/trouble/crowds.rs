@@ -1,7 +1,7 @@
 //! A crowd at a gateway that takes less than is due: whose payments wait.
 
 use super::{in_ms, running, seconds};
-use crate::support::crowds::{create, first_requests, lateness, spread};
+use crate::support::crowds::{create, first_requests, lateness, spread, time_to_create};
 use crate::support::eventually;
 use chrono::TimeDelta;
 
@@ -14,8 +14,7 @@ const CROWD: i32 = 1_200;
 async fn one_actor_s_crowd_does_not_keep_another_s_ten_waiting() {
     let site = running(&NARROW).await;
     let (many, few) = (site.client(), site.client().with_key(&site.new_api_key("another")));
-    // Time enough to create them all on a slow machine.
-    let due = in_ms(14_000);
+    let due = in_ms(0) + time_to_create(&many, CROWD).await;
     let few = create(&few, "few", vec![due + TimeDelta::seconds(3); 10]).await;
     let crowd = create(&many, "crowd", spread(due, CROWD, TimeDelta::zero())).await;
     let (late, asked) = eventually("the ten are asked for", seconds(60), || async {

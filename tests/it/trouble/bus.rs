@@ -1,0 +1,40 @@
+//! A broker that is frozen: how soon a worker does without it, and how quietly it returns to it.
+
+use super::{running, seconds};
+use crate::support::brokers::Brokers;
+use crate::support::steady::{Load, Pace, REFUSED, caught_up, charges, claims, kafka_is, told};
+use chrono::{TimeDelta, Utc};
+use std::time::Instant;
+
+#[tokio::test]
+async fn a_frozen_broker_is_done_without_after_ten_seconds_and_returned_to_without_a_storm() {
+    let mut brokers = Brokers::start(1).await;
+    let site = running(&[("kafka.bootstrap_servers", &brokers.servers())]).await;
+    kafka_is(&site, "worker-1", "up", seconds(20)).await;
+    let began = Utc::now();
+    let load = Load::start(site.client(), Pace { rate: 20, ahead_s: (2, 6) });
+    caught_up(&site, began + TimeDelta::seconds(3), seconds(30)).await;
+    let (frozen_at, since) = (Utc::now(), Instant::now());
+    brokers.broker(1).freeze();
+    kafka_is(&site, "worker-1", "away", seconds(10)).await;
+    println!("noticed after {:?}", since.elapsed());
+    // What nobody can have published.
+    caught_up(&site, frozen_at + TimeDelta::seconds(14), seconds(40)).await;
+    let carried = claims(&site, &["claimed_late"]).await;
+    brokers.broker(1).thaw();
+    kafka_is(&site, "worker-1", "up", seconds(40)).await;
+    let (back, by_notice) = (Utc::now(), claims(&site, &["claimed"]).await);
+    caught_up(&site, back + TimeDelta::seconds(4), seconds(40)).await;
+    assert!(claims(&site, &["claimed"]).await > by_notice, "notices bring payments again");
+    let made = load.stop().await;
+    let last = made.iter().map(|(_, due)| *due).max().expect("some payments");
+    caught_up(&site, last, seconds(40)).await;
+    let all = told(&site, began, last + TimeDelta::seconds(1)).await;
+    let refused = claims(&site, &REFUSED).await;
+    println!("all: {}; {carried} carried by the scan, {refused} claims refused", all.shown());
+    assert_eq!((all.unpaid, all.late.len()), (0, made.len()));
+    assert!(all.rank(0) >= TimeDelta::zero() && all.rank(100) < TimeDelta::seconds(20), "{}", all.shown());
+    assert!(carried > 0.0 && refused <= carried, "{refused} refused, {carried} carried by the scan");
+    let charges = charges(&site, &made).await;
+    assert_eq!((charges.once, charges.twice, charges.early), (made.len(), 0, 0));
+}
