@@ -81,7 +81,8 @@ async fn feed(clock: SharedClock, feed: Feed, mut parts: Vec<Partition>) {
         feed.polled();
         feed.answered();
         for part in &mut parts {
-            while !(feed.minutes_wait() && part.channel != Channel::Now)
+            let waits = feed.minutes_wait() && part.channel != Channel::Now;
+            while !waits
                 && !part.left.is_empty()
                 && let Ok(place) = feed.records.try_reserve()
                 && let Some(notice) = part.left.pop_front()
