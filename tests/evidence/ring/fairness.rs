@@ -14,8 +14,8 @@ const CROWD: i32 = 3_000;
 const LATER: TimeDelta = TimeDelta::seconds(5);
 /// How late the ten may be, in ms.
 const BOUND_MS: i64 = 2_000;
-/// Four calls at once, of 25 ms: 160 a second at most, so the crowd takes nineteen seconds.
-const SETTINGS: [(&str, &str); 2] = [("gateway.max_in_flight", "4"), ("sandbox.latency", "25ms")];
+/// Twelve calls at once, of 75 ms: 160 a second at most, so the crowd takes nineteen seconds.
+const SETTINGS: [(&str, &str); 2] = [("gateway.max_in_flight", "12"), ("sandbox.latency", "75ms")];
 
 /// The same with Kafka and without.
 pub async fn an_actor_s_crowd_keeps_nobody_waiting(figures: &mut Figures) {
