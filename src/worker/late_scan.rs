@@ -11,7 +11,7 @@
 //! its free slots: notices of other lanes; the oldest rows of all; and the oldest rows of lanes that the
 //! scans before did not bring, until every lane had its turn. So an actor's million does not stand before
 //! another's ten. The last of the three reads past the crowd's rows, in time that grows with them, so it is
-//! made seldom: it takes at most a fiftieth of a worker's time. Where nothing is behind, there are no turns.
+//! made seldom: what it takes longer than another scan is at most a twentieth of a worker's time. Where nothing is behind, there are no turns.
 //!
 //! **Why not by notices.** A worker that comes back to a day's backlog is given it partition by partition,
 //! in the order in which Kafka hands them over, and another worker has the rest. Its hold sorts what it
@@ -58,8 +58,8 @@ pub(super) enum Whose {
     Others,
 }
 
-/// A scan for others waits so many times its own length before the next one.
-const PAUSE_PER_LENGTH: u32 = 50;
+/// After a scan for others the next one waits so many times as long as this one took longer than usual.
+const PAUSE_PER_LENGTH: u32 = 20;
 
 /// Who goes next at a gateway that is behind.
 #[derive(Debug, Default)]
@@ -72,6 +72,8 @@ pub(super) struct Turns {
     scan_is_next: bool,
     /// A scan for anyone went last.
     others_are_next: bool,
+    /// How long the last scan for anyone took.
+    usual: Duration,
     /// `None`: at once.
     others_at: Option<Mono>,
 }
@@ -103,7 +105,7 @@ impl Turns {
     fn scanned(&mut self, scan: Scan, found: usize, lanes: BTreeSet<i16>, now: Mono, poll: Duration) {
         self.others_are_next = scan.whose == Whose::Anyone;
         match scan.whose {
-            Whose::Anyone => self.crowd = lanes,
+            Whose::Anyone => (self.crowd, self.usual) = (lanes, scan.took),
             Whose::Others => {
                 let nobody = found == 0 && self.had_theirs.is_empty();
                 if found >= scan.wanted {
@@ -113,8 +115,9 @@ impl Turns {
                     self.others_are_next = !self.had_theirs.is_empty();
                     self.had_theirs.clear();
                 }
+                let longer = scan.took.saturating_sub(self.usual);
                 let least = if nobody { poll } else { Duration::ZERO };
-                self.others_at = Some(Mono(now.0 + (scan.took * PAUSE_PER_LENGTH).max(least)));
+                self.others_at = Some(Mono(now.0 + (longer * PAUSE_PER_LENGTH).max(least)));
             }
         }
     }
