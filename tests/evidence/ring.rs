@@ -1,13 +1,17 @@
 //! The distributed half: members that come and go, brokers that die, gateways that are slow or hold back,
 //! the midnight of the 1st. On an optimised build, since what is measured is time.
 
+mod breaker;
+mod brokers;
 mod clocks;
 mod crowd;
 mod group;
-mod members;
-mod restarts;
-mod brokers;
 mod loss;
+mod members;
+mod paced;
+mod permits;
+mod restarts;
+mod spike;
 
 use crate::figures::Figures;
 
@@ -28,5 +32,14 @@ pub async fn show(figures: &mut Figures, part: Option<&str>) {
     }
     if wants("loss") {
         loss::kafka_is_lost_and_no_payment_with_it(figures).await;
+    }
+    if wants("permits") {
+        permits::workers_share_one_rate(figures).await;
+    }
+    if wants("breaker") {
+        breaker::calls_stop_while_the_gateway_is_away(figures).await;
+    }
+    if wants("spike") {
+        spike::a_spike_is_bounded_lateness(figures).await;
     }
 }
