@@ -30,8 +30,8 @@ fn add(rig: &Rig, number: u32, due_at: DateTime<Utc>) -> PaymentId {
     id
 }
 
-/// Three workers in direct mode for so long; the last one dies at `dies_after`.
-fn run(rig: &Rig, lasts: Duration, dies_after: Duration) {
+/// Three workers in direct mode for so long, `beside` something else; the last one dies at `dies_after`.
+fn run(rig: &Rig, lasts: Duration, dies_after: Duration, beside: impl Future<Output = ()>) {
     let time = rig.world.time.clone();
     let clock: SharedClock = Arc::new(time.clone());
     rig.world.time.block_on(async {
@@ -52,7 +52,7 @@ fn run(rig: &Rig, lasts: Duration, dies_after: Duration) {
                 }
             }
         });
-        futures_util::future::join_all(workers).await;
+        futures_util::join!(futures_util::future::join_all(workers), beside);
     });
 }
 
@@ -67,7 +67,7 @@ fn three_workers_keep_one_rate_over_any_ten_seconds_although_one_of_them_dies() 
     for _ in 0..1_400 {
         rig.world.gateway.will(Act::Charge, Duration::from_millis(30));
     }
-    run(&rig, Duration::from_secs(30), Duration::from_secs(14));
+    run(&rig, Duration::from_secs(30), Duration::from_secs(14), async {});
     let sent: Vec<_> = rig.world.gateway.ledger().iter().map(|line| line.at).collect();
     let mut counts = Vec::new();
     for start_ms in (1_000..20_000).step_by(50) {
@@ -87,24 +87,20 @@ fn while_a_gateway_refuses_one_call_at_a_time_finds_out_and_nobody_is_charged_a_
     for _ in 0..2_000 {
         rig.world.gateway.will(Act::NotSent(NotSent::Refused), Duration::ZERO);
     }
-    let gateway = Arc::clone(&rig.world.gateway);
-    let memory = Arc::clone(&rig.world.memory);
-    let (seen, looks) = (Arc::new(std::sync::Mutex::new(Vec::new())), rig.world.time.clone());
-    let opened = Arc::clone(&seen);
-    rig.world.time.block_on(async {
-        tokio::spawn(async move {
-            while looks.wall() < began + TimeDelta::seconds(25) {
-                let pace = memory.pace(&GatewayName("sandbox".into()));
-                if pace.is_some_and(|pace| pace.breaker != Breaker::Closed) {
-                    seen.lock().unwrap().push(looks.wall());
-                }
-                looks.sleep(Duration::from_millis(10)).await;
+    let time = rig.world.time.clone();
+    let mut opened_at = None;
+    let until_healed = async {
+        while time.wall() < began + TimeDelta::seconds(25) {
+            let pace = rig.world.memory.pace(&GatewayName("sandbox".into()));
+            if pace.is_some_and(|pace| pace.breaker != Breaker::Closed) {
+                opened_at = opened_at.or_else(|| Some(time.wall()));
             }
-            gateway.heal();
-        });
-    });
-    run(&rig, Duration::from_secs(100), Duration::from_secs(100));
-    let opened_at = *opened.lock().unwrap().first().expect("it opened");
+            time.sleep(Duration::from_millis(10)).await;
+        }
+        rig.world.gateway.heal();
+    };
+    run(&rig, Duration::from_secs(100), Duration::from_secs(100), until_healed);
+    let opened_at = opened_at.expect("it opened");
     let healed_at = began + TimeDelta::seconds(25);
     let mut tried = 0;
     let mut probes = Vec::new();
