@@ -109,6 +109,8 @@ impl Turns {
                 if found >= scan.wanted {
                     self.had_theirs.extend(lanes);
                 } else {
+                    // The round is over; whoever has more goes on before the crowd does.
+                    self.others_are_next = !self.had_theirs.is_empty();
                     self.had_theirs.clear();
                 }
                 let least = if nobody { poll } else { Duration::ZERO };

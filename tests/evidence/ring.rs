@@ -1,13 +1,16 @@
 //! The distributed half: members that come and go, brokers that die, gateways that are slow or hold back,
 //! the midnight of the 1st. On an optimised build, since what is measured is time.
 
+mod brokers;
 mod clocks;
 mod crowd;
+mod fairness;
 mod group;
-mod members;
-mod restarts;
-mod brokers;
+mod late;
 mod loss;
+mod members;
+mod neighbours;
+mod restarts;
 
 use crate::figures::Figures;
 
@@ -28,5 +31,14 @@ pub async fn show(figures: &mut Figures, part: Option<&str>) {
     }
     if wants("loss") {
         loss::kafka_is_lost_and_no_payment_with_it(figures).await;
+    }
+    if wants("neighbours") {
+        neighbours::a_slow_gateway_slows_no_other(figures).await;
+    }
+    if wants("fairness") {
+        fairness::an_actor_s_crowd_keeps_nobody_waiting(figures).await;
+    }
+    if wants("late") {
+        late::what_is_created_late_is_paid_on_time(figures).await;
     }
 }

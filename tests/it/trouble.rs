@@ -7,6 +7,7 @@ mod bus;
 mod clocks;
 mod cluster;
 mod commits;
+mod crowds;
 mod cut;
 mod disk;
 mod drains;
