@@ -1,13 +1,13 @@
 //! The distributed half: members that come and go, brokers that die, gateways that are slow or hold back,
 //! the midnight of the 1st. On an optimised build, since what is measured is time.
 
+mod brokers;
 mod clocks;
 mod crowd;
 mod group;
+mod loss;
 mod members;
 mod restarts;
-mod brokers;
-mod loss;
 
 use crate::figures::Figures;
 
