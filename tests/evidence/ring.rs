@@ -2,10 +2,12 @@
 //! the midnight of the 1st. On an optimised build, since what is measured is time.
 
 mod clocks;
+mod contracts;
 mod crowd;
 mod group;
 mod members;
 mod restarts;
+mod spike;
 mod brokers;
 mod loss;
 
@@ -28,5 +30,11 @@ pub async fn show(figures: &mut Figures, part: Option<&str>) {
     }
     if wants("loss") {
         loss::kafka_is_lost_and_no_payment_with_it(figures).await;
+    }
+    if wants("spike_lead") {
+        spike::a_crowded_minute_is_staged_before_its_instant(figures).await;
+    }
+    if wants("contracts") {
+        contracts::the_document_is_asyncapi(figures);
     }
 }
