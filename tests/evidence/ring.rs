@@ -3,12 +3,14 @@
 
 mod brokers;
 mod clocks;
+mod contracts;
 mod crowd;
 mod fairness;
 mod group;
 mod late;
 mod loss;
 mod members;
+mod minute;
 mod neighbours;
 mod restarts;
 
@@ -17,6 +19,9 @@ use crate::figures::Figures;
 /// All of it, or the part of that name.
 pub async fn show(figures: &mut Figures, part: Option<&str>) {
     let wants = |name: &str| part.is_none_or(|part| part == name);
+    if wants("contracts") {
+        contracts::the_document_is_asyncapi(figures);
+    }
     if wants("members") {
         members::members_come_and_go(figures).await;
     }
@@ -40,5 +45,8 @@ pub async fn show(figures: &mut Figures, part: Option<&str>) {
     }
     if wants("late") {
         late::what_is_created_late_is_paid_on_time(figures).await;
+    }
+    if wants("minute") {
+        minute::a_crowded_minute_is_staged_before_its_instant(figures).await;
     }
 }
