@@ -1,6 +1,7 @@
 //! The distributed half: members that come and go, brokers that die, gateways that are slow or hold back,
 //! the midnight of the 1st. On an optimised build, since what is measured is time.
 
+mod breaker;
 mod brokers;
 mod clocks;
 mod contracts;
@@ -12,7 +13,10 @@ mod loss;
 mod members;
 mod minute;
 mod neighbours;
+mod paced;
+mod permits;
 mod restarts;
+mod spike;
 
 use crate::figures::Figures;
 
@@ -48,5 +52,14 @@ pub async fn show(figures: &mut Figures, part: Option<&str>) {
     }
     if wants("minute") {
         minute::a_crowded_minute_is_staged_before_its_instant(figures).await;
+    }
+    if wants("permits") {
+        permits::workers_share_one_rate(figures).await;
+    }
+    if wants("breaker") {
+        breaker::calls_stop_while_the_gateway_is_away(figures).await;
+    }
+    if wants("spike") {
+        spike::a_spike_is_bounded_lateness(figures).await;
     }
 }
