@@ -122,6 +122,8 @@ pub enum Topics {
     Apply,
     /// Compare; exit code 10 if the broker's topics differ.
     Check,
+    /// Print what travels through them as an AsyncAPI 3 document in YAML; asks no broker.
+    Describe,
 }
 
 #[derive(Debug, Clone, Copy, Subcommand)]

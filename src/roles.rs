@@ -5,8 +5,8 @@
 //! waited for; one whose schema does not fit ends the process), tell its health, work until it is
 //! asked to stop, drain.
 
-use crate::bucket::{self, topics};
-use crate::cli::{self, Ended, Migrate, Topics};
+use crate::bucket;
+use crate::cli::Ended;
 use crate::domain::ids::GatewayName;
 use crate::intake::{self, CannotListen, Intake};
 use crate::platform::clock::{Host, SharedClock};
@@ -29,6 +29,7 @@ mod forecast;
 mod keys;
 mod look;
 mod publisher;
+mod set_up;
 mod worker;
 
 pub use audit::audit_check;
@@ -37,6 +38,7 @@ pub use keys::{keys, new_key};
 pub use look::bucket;
 pub use publisher::publisher;
 use publisher::require_topics;
+pub use set_up::{migrate, topics};
 pub use worker::worker;
 
 /// One process: what all of its roles share.
@@ -264,6 +266,7 @@ pub async fn sandbox(process: Process) -> Result<(), Ended> {
 /// What ended the first that ended.
 pub async fn all(process: Process) -> Result<(), Ended> {
     let (trigger, shutdown) = Shutdown::manual();
+    let (close, closes) = Shutdown::manual();
     let outer = process.shutdown.clone();
     let parts = process.with(process.config.clone(), shutdown);
     // Only one of them can serve metrics.listen; the API serves health anyway.
@@ -273,67 +276,26 @@ pub async fn all(process: Process) -> Result<(), Ended> {
         parts.with(config, parts.shutdown.clone())
     };
     let mut roles = tokio::task::JoinSet::new();
-    roles.spawn(api(parts.clone()));
+    roles.spawn(api(process.with(process.config.clone(), closes)));
     roles.spawn(relay(quiet.clone()));
     roles.spawn(worker(quiet.clone()));
     roles.spawn(publisher(quiet.clone()));
     roles.spawn(keeper(quiet));
     let first = tokio::select! {
         biased;
-        () = outer.wait() => Ok(()),
+        () = outer.wait() => {
+            // What is due while clients still come is paid on time.
+            close.stop();
+            process.clock.sleep(process.config.api.drain_grace).await;
+            Ok(())
+        }
         Some(ended) = roles.join_next() => ended.map_err(failed).and_then(|ended| ended),
     };
+    close.stop();
     trigger.stop();
     let mut result = first;
     while let Some(ended) = roles.join_next().await {
         result = result.and(ended.map_err(failed).and_then(|ended| ended));
     }
     result
-}
-
-/// Database set-up.
-///
-/// # Errors
-/// [`Exit::Differences`] where a plan has something to do; otherwise what failed.
-pub async fn migrate(command: Migrate, config: Config) -> Result<(), Ended> {
-    config.require(&["database.url"])?;
-    match command {
-        Migrate::Plan => {
-            let missing = schedule::migration_plan(&config.database).await.map_err(refused)?;
-            for (version, description) in &missing {
-                cli::print(&format!("{version}  {description}\n"))?;
-            }
-            if missing.is_empty() { Ok(()) } else { Err(differences(missing.len(), "migrations to apply")) }
-        }
-        Migrate::Run => {
-            let (applied, partitions) = schedule::migrate(&config.database).await.map_err(refused)?;
-            cli::print(&format!("applied {applied} migrations, made {partitions} partitions\n"))
-        }
-    }
-}
-
-fn differences(count: usize, of: &str) -> Ended {
-    Ended::with(Exit::Differences, format!("{count} {of}"))
-}
-
-/// Topic set-up.
-///
-/// # Errors
-/// [`Exit::Differences`] where a plan or a check finds any; otherwise what failed.
-pub async fn topics(command: Topics, config: Config) -> Result<(), Ended> {
-    config.require(&["kafka.bootstrap_servers"])?;
-    let clock: SharedClock = Arc::new(Host);
-    let left = match command {
-        Topics::Plan | Topics::Check => topics::plan(&config.kafka, topics::Depth::Full).await,
-        Topics::Apply => topics::apply(&config.kafka, &clock).await,
-    };
-    let left = left.map_err(failed)?;
-    for difference in &left {
-        cli::print(&format!("{difference}\n"))?;
-    }
-    if left.is_empty() {
-        cli::print("every topic is as declared\n")
-    } else {
-        Err(differences(left.len(), "differences"))
-    }
 }

@@ -60,6 +60,9 @@ pub(super) fn client(kafka: &Kafka) -> Result<ClientConfig, BadSettings> {
         .set("security.protocol", &protocol)
         // A broker that comes back is met within two seconds, not ten.
         .set("reconnect.backoff.max.ms", "2000")
+        // A broker that stands still keeps its connections open, and the others have chosen new leaders long
+        // before a request to it times out: only metadata tells. The default is five minutes.
+        .set("topic.metadata.refresh.interval.ms", "10000")
         // Idle connections are closed by brokers all the time; a lost broker has its own message.
         .set("log.connection.close", "false")
         .set_log_level(RDKafkaLogLevel::Info);

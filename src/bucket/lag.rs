@@ -13,7 +13,7 @@
 
 use super::connect::Logged;
 use super::consumer::{Part, Shared};
-use crate::domain::bucket::{Backlog, Channel};
+use crate::domain::bucket::{Backlog, Channel, channels};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
@@ -26,11 +26,12 @@ const EVERY: Duration = Duration::from_secs(10);
 /// Between two questions whether the leaders answer: a request a broker.
 const BEAT: Duration = Duration::from_secs(2);
 const AFTER_TROUBLE: Duration = Duration::from_secs(1);
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+const ANSWER_WITHIN: Duration = Duration::from_secs(3);
+const METADATA_WITHIN: Duration = Duration::from_secs(2);
 /// Without an answer, or a poll, for so long Kafka is away: longer than one question that times out and
-/// the pause before it, so that a single lost answer changes nothing, and short enough for ten seconds
+/// the pauses around it, so that a single lost answer changes nothing, and short enough for ten seconds
 /// in all.
-pub(super) const SILENT: Duration = Duration::from_secs(8);
+pub(super) const SILENT: Duration = Duration::from_secs(7);
 
 /// One partition, as the lag reader saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +97,14 @@ impl Report {
 }
 
 /// Looks every [`EVERY`] and when nudged, and asks every [`BEAT`] meanwhile, until the ring is gone.
-pub(super) fn watch(observer: &BaseConsumer<Logged>, shared: &Shared, nudged: &std_mpsc::Receiver<()>) {
+///
+/// Who has no partition of its own asks about `everything`: a group cannot share out what nobody leads.
+pub(super) fn watch(
+    observer: &BaseConsumer<Logged>,
+    shared: &Shared,
+    everything: &[Part],
+    nudged: &std_mpsc::Receiver<()>,
+) {
     let (mut wait, mut look_at) = (BEAT, Duration::ZERO);
     loop {
         match nudged.recv_timeout(wait) {
@@ -106,7 +114,8 @@ pub(super) fn watch(observer: &BaseConsumer<Logged>, shared: &Shared, nudged: &s
         }
         let now = shared.clock().mono().0;
         let ours = shared.ours();
-        let asked = leaders_answer(observer, shared, &ours).and_then(|ends| {
+        let asked = if ours.is_empty() { everything } else { &ours };
+        let asked = leaders_answer(observer, shared, asked).and_then(|ends| {
             // Told at once: the group's coordinator may be another broker, and silent for longer.
             shared.answered(None);
             if !ours.is_empty() && now >= look_at {
@@ -115,14 +124,19 @@ pub(super) fn watch(observer: &BaseConsumer<Logged>, shared: &Shared, nudged: &s
             }
             Ok(())
         });
-        wait = asked.map_or_else(
-            |error| {
-                // A leader that has just changed, most often. Health shows the age of the last answer.
-                tracing::debug!(%error, "no lag report");
-                AFTER_TROUBLE
-            },
-            |()| BEAT,
-        );
+        wait = if let Err(error) = asked {
+            // A leader that has just changed, most often. Health shows the age of the last answer.
+            if wait == BEAT {
+                tracing::info!(%error, "leaders of the ring do not answer");
+            } else {
+                tracing::debug!(%error, "leaders of the ring do not answer");
+            }
+            // This client subscribes to nothing, so the library does not ask by itself who leads now.
+            let _silent_too = observer.fetch_metadata(None, METADATA_WITHIN);
+            AFTER_TROUBLE
+        } else {
+            BEAT
+        };
         let since_poll = shared.since_poll();
         if since_poll > EVERY {
             tracing::error!("the ring has not been polled for {since_poll:?}");
@@ -130,19 +144,19 @@ pub(super) fn watch(observer: &BaseConsumer<Logged>, shared: &Shared, nudged: &s
     }
 }
 
-/// The ends of our partitions, as their leaders have them. Where nothing is ours the question is only
-/// whether somebody answers.
+/// Every partition of a ring with so many of each topic.
+pub(super) fn everything(partitions: i32) -> Vec<Part> {
+    channels().flat_map(|channel| (0..partitions).map(move |partition| (channel, partition))).collect()
+}
+
+/// The ends of partitions, as their leaders have them.
 fn leaders_answer(
     observer: &BaseConsumer<Logged>,
     shared: &Shared,
-    ours: &[Part],
+    parts: &[Part],
 ) -> KafkaResult<BTreeMap<Part, i64>> {
-    if ours.is_empty() {
-        observer.fetch_watermarks(&shared.names.topic(Channel::Now), 0, ANSWER_WITHIN)?;
-        return Ok(BTreeMap::new());
-    }
-    let ends = ask(observer, shared, ours, Offset::End)?;
-    if ends.len() < ours.len() {
+    let ends = ask(observer, shared, parts, Offset::End)?;
+    if ends.len() < parts.len() {
         // Notices of such a partition do not come, whoever else answers.
         return Err(KafkaError::OffsetFetch(RDKafkaErrorCode::LeaderNotAvailable));
     }

@@ -11,6 +11,7 @@
 //! **If Kafka dies here**: the producer reports what was not acknowledged, the consumer hands out
 //! nothing, [`Health`] says so, and the worker's late scan carries the work.
 
+pub mod asyncapi;
 mod connect;
 mod consumer;
 mod lag;

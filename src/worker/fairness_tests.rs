@@ -5,6 +5,7 @@ use super::lab::{Act, ScriptedGateway, payment, sandbox_profile};
 use super::run_tests::Rig;
 use crate::bucket::{Feed, Order, Read, Ring, Taken};
 use crate::domain::bucket::{Channel, Slot};
+use crate::domain::guard::CancelGuard;
 use crate::domain::ids::{GatewayName, PaymentId};
 use crate::domain::notice::Notice;
 use crate::domain::payment::Payment;
@@ -90,7 +91,7 @@ async fn feed(clock: SharedClock, feed: Feed, mut parts: Vec<Partition>) {
                 place.send(Taken { position, record: Ok(Read { notice, mac: None, traceparent: None }) });
             }
         }
-        clock.sleep(Duration::from_millis(10)).await;
+        clock.sleep(Duration::from_millis(1)).await;
     }
 }
 
@@ -152,6 +153,27 @@ fn twenty_thousand_notices_of_a_slow_gateway_do_not_keep_two_hundred_of_a_fast_o
     assert!(latest <= TimeDelta::seconds(2), "{latest}");
     // Sixteen at once, every five seconds: the slow one goes on meanwhile.
     assert!(ran.rig.world.gateway.ledger().len() >= 32);
+}
+
+#[test]
+fn what_was_cancelled_at_a_slow_gateway_does_not_stay_in_the_hold() {
+    let rig = Rig::new();
+    let due = rig.world.now() + TimeDelta::seconds(3);
+    let slow: Vec<_> = (0..3_000).map(|n| add(&rig, n, "sandbox", 1, due)).collect();
+    let mut left: VecDeque<_> = slow.iter().map(|id| notice(&rig, *id)).collect();
+    for id in &slow {
+        assert_eq!(rig.world.memory.cancel(*id), Some(CancelGuard::Win));
+    }
+    // Open payments of the same gateway take its slots first.
+    let open = (0..16).map(|n| add(&rig, 40_000 + n, "sandbox", 1, due - TimeDelta::seconds(1)));
+    open.map(|id| notice(&rig, id)).for_each(|first| left.push_front(first));
+    let fast: Vec<_> =
+        (0..200).map(|n| add(&rig, 50_000 + n, "fast", 2, due + TimeDelta::milliseconds(500))).collect();
+    left.extend(fast.iter().map(|id| notice(&rig, *id)));
+    let channel = Channel::Ring(Slot::of(due));
+    let ran = two_gateways(rig, vec![Partition { channel, left }], Duration::from_secs(7));
+    let latest = latest(&ran, &fast);
+    assert!(latest <= TimeDelta::seconds(2), "{latest}");
 }
 
 #[test]

@@ -22,7 +22,7 @@ mod queue;
 
 use crate::domain::ids::GatewayName;
 use crate::domain::notice::Notice;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use queue::{Place, Queue};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -215,6 +215,14 @@ impl<P> Hold<P> {
         let taken = self.gateways.get_mut(gateway)?.take(lane, place)?;
         self.left(gateway, 1);
         Some(taken.record)
+    }
+
+    /// Of the gateways that have more due notices here than `share` the one that kept one waiting longest,
+    /// and how long. It is the slowest of them: one that takes what comes keeps nobody waiting long.
+    pub fn slowest(&mut self, now: DateTime<Utc>, share: usize) -> Option<(GatewayName, TimeDelta)> {
+        let beyond = self.gateways.iter_mut();
+        let beyond = beyond.filter_map(|(name, queue)| Some((queue.waits_beyond(now, share)?, name)));
+        beyond.max_by_key(|(waited, _)| *waited).map(|(waited, name)| (name.clone(), waited))
     }
 
     /// Takes out at most `limit` due notices of gateways that have more of them here than their `share`,

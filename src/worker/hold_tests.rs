@@ -187,6 +187,24 @@ fn beyond_its_share_a_gateway_sheds_the_newest_of_the_lane_that_has_most() {
 }
 
 #[test]
+fn the_slowest_is_who_keeps_one_waiting_longest_among_those_beyond_their_share() {
+    let mut hold = Hold::new(100);
+    for number in 0..6 {
+        hold.put(record("fast", 8, number), at(0));
+        hold.put(record("slow", 3, 10 + number), at(0));
+        // Overdue for long, and here for a moment.
+        hold.put(record("back", -500, 20 + number), at(9));
+    }
+    hold.put(record("few", 0, 30), at(0));
+    let named = |name: &str, seconds| Some((GatewayName(name.into()), TimeDelta::seconds(seconds)));
+    assert_eq!(hold.slowest(at(10), 5), named("slow", 7));
+    assert_eq!(hold.slowest(at(10), 6), None);
+    let _two = hold.pop_due(at(10), |name| if name.0 == "slow" { 2 } else { 0 }, |_, _| true);
+    assert_eq!(hold.slowest(at(10), 5), named("fast", 2));
+    assert_eq!(hold.slowest(at(2), 0), named("few", 2), "what is not due waits for nobody");
+}
+
+#[test]
 fn a_crowded_hold_keeps_an_eighth_for_what_is_due_and_gateways_share_the_rest() {
     let mut hold = Hold::new(80);
     for number in 0..69 {

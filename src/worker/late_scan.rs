@@ -109,6 +109,8 @@ impl Turns {
                 if found >= scan.wanted {
                     self.had_theirs.extend(lanes);
                 } else {
+                    // The round is over; whoever has more goes on before the crowd does.
+                    self.others_are_next = !self.had_theirs.is_empty();
                     self.had_theirs.clear();
                 }
                 let least = if nobody { poll } else { Duration::ZERO };
@@ -131,7 +133,8 @@ impl<S: Schedule> Worker<S> {
             let is_meant = match which {
                 Which::All => true,
                 Which::Behind => lane.may_catch_up(now),
-                Which::Waiting => lane.scan_waits,
+                // A gateway that is behind has turns, and is scanned in them.
+                Which::Waiting => lane.scan_waits && !lane.behind && now >= lane.claims_at,
             };
             if lane.scans || !is_meant {
                 continue;

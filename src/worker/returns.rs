@@ -9,10 +9,13 @@ use super::seat::Seat;
 use super::step::Step;
 use super::tally::Tally;
 use crate::bucket::Proof;
+use crate::domain::ids::GatewayName;
 use crate::domain::invariants::Invariant;
 use crate::platform::failpoints::{Point, reach};
 use crate::platform::violation;
-use crate::schedule::{Claimed, Early, Refused, RefusedBecause, Schedule, Settled, SettledAs};
+use crate::schedule::{
+    ClaimAnswer, ClaimTerms, Claimed, Early, Refused, RefusedBecause, Schedule, Settled, SettledAs,
+};
 use chrono::{DateTime, TimeDelta, Utc};
 
 /// The shortest wait before a record is presented again, so that clocks which differ by less than
@@ -99,8 +102,9 @@ impl<S: Schedule> Step<S> {
         let _loop_gone = self.again.send((record, until)).is_err();
     }
 
-    /// Records that a closed gateway held too long (rule R11): those whose row is durable, claimable
-    /// and overdue are complete, for the late scan owns them; the others are presented as usual.
+    /// Records that a closed gateway held too long, or more of than its share (rule R11): those whose row is
+    /// durable, claimable and overdue are complete, for the late scan owns them; of the others it is asked
+    /// why not.
     pub async fn defer(&self, records: Vec<Record>) {
         let notices: Vec<_> = records.iter().map(|record| record.notice.clone()).collect();
         let mut answers = match self.schedule.defer(&notices).await {
@@ -110,13 +114,40 @@ impl<S: Schedule> Step<S> {
                 Vec::new().into_iter()
             }
         };
+        let mut unclear = Vec::new();
         for record in records {
-            match answers.next().flatten() {
-                Some(proof) => {
+            match answers.next() {
+                Some(Some(proof)) => {
                     self.progress.deferred_one();
                     complete(record, proof);
                 }
+                Some(None) => unclear.push(record),
                 None => self.present_again(record),
+            }
+        }
+        if !unclear.is_empty() {
+            self.ask_why(unclear).await;
+        }
+    }
+
+    /// Why the late scan does not own these. Most often nothing is left to do for them, and without this
+    /// the cancelled payments of a closed gateway would fill the hold for good. Asked in the name of no
+    /// gateway, so that nothing is won and no slot is needed.
+    async fn ask_why(&self, records: Vec<Record>) {
+        let terms = ClaimTerms { gateway: GatewayName(String::new()), ..self.terms() };
+        let notices: Vec<_> = records.iter().map(|record| record.notice.clone()).collect();
+        let ids: Vec<_> = records.iter().map(|_| self.dice.claim_id()).collect();
+        // Whatever failed, nothing was won.
+        let mut answers = self.schedule.claim(&terms, &notices, &ids).await.unwrap_or_default().into_iter();
+        for record in records {
+            match answers.next() {
+                Some(ClaimAnswer::Refused(proof)) if proof.why() != RefusedBecause::OtherGateway => {
+                    self.refused(record, proof);
+                }
+                Some(ClaimAnswer::Refused(_) | ClaimAnswer::Early { .. } | ClaimAnswer::Claimed(_))
+                | None => {
+                    self.present_again(record);
+                }
             }
         }
     }

@@ -4,10 +4,15 @@
 mod breaker;
 mod brokers;
 mod clocks;
+mod contracts;
 mod crowd;
+mod fairness;
 mod group;
+mod late;
 mod loss;
 mod members;
+mod minute;
+mod neighbours;
 mod paced;
 mod permits;
 mod restarts;
@@ -18,6 +23,9 @@ use crate::figures::Figures;
 /// All of it, or the part of that name.
 pub async fn show(figures: &mut Figures, part: Option<&str>) {
     let wants = |name: &str| part.is_none_or(|part| part == name);
+    if wants("contracts") {
+        contracts::the_document_is_asyncapi(figures);
+    }
     if wants("members") {
         members::members_come_and_go(figures).await;
     }
@@ -32,6 +40,18 @@ pub async fn show(figures: &mut Figures, part: Option<&str>) {
     }
     if wants("loss") {
         loss::kafka_is_lost_and_no_payment_with_it(figures).await;
+    }
+    if wants("neighbours") {
+        neighbours::a_slow_gateway_slows_no_other(figures).await;
+    }
+    if wants("fairness") {
+        fairness::an_actor_s_crowd_keeps_nobody_waiting(figures).await;
+    }
+    if wants("late") {
+        late::what_is_created_late_is_paid_on_time(figures).await;
+    }
+    if wants("minute") {
+        minute::a_crowded_minute_is_staged_before_its_instant(figures).await;
     }
     if wants("permits") {
         permits::workers_share_one_rate(figures).await;

@@ -8,6 +8,7 @@
 mod support;
 
 mod broker;
+mod buckets;
 mod callbacks;
 #[cfg(feature = "faults")]
 mod conformance;

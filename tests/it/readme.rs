@@ -6,7 +6,7 @@
 //! the replay header if named, and fields of the body, where `"…"` is any text and a final `…` is more.
 
 use crate::support::eventually;
-use crate::support::installation::Installation;
+use crate::support::installation::{Installation, PUNCTUAL};
 use chrono::{DateTime, DurationRound, TimeDelta, Timelike, Utc};
 use serde_json::Value;
 use std::process::{Command, Output};
@@ -178,6 +178,23 @@ async fn the_kcat_recipes_show_what_travels_past_the_ring_and_what_is_staged_in_
         (shown.contains(&past) && shown.contains(&staged)).then_some(shown)
     })
     .await;
+
+    assert!(shown.contains("due.now [0] offset "), "where it ends: {shown}");
+    // The commands beside kcat, found as an installed one is.
+    let path = std::env::var("PATH").unwrap_or_default();
+    let folder = std::path::Path::new(PUNCTUAL).parent().expect("a folder").display();
+    let path = format!("{folder}:{path}");
+    let settings: Vec<(&str, &str)> = site
+        .environment
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .chain([("PATH", &*path)])
+        .collect();
+    let output = bash(block(README, "buckets"), &settings);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let told = text(&output.stdout);
+    assert!(told.contains("the database says") && told.contains("worked off at"), "{told}");
+    assert!(told.contains("gateway sandbox: no rate is set"), "{told}");
 
     let lines: Vec<&str> = shown.lines().collect();
     let at = lines.iter().position(|line| line.starts_with(&past)).expect("the first recipe's key");

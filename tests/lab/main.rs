@@ -4,6 +4,7 @@
 #![allow(unreachable_pub, reason = "one binary: its modules have no other readers")]
 
 mod compose;
+mod contracts;
 mod failpoints;
 mod ids;
 mod model;

@@ -393,6 +393,15 @@ impl Installation {
         Client { http: self.http.clone(), api_key: self.api_key.clone(), apis }
     }
 
+    /// A client of this API alone.
+    pub fn client_of(&self, api: &str) -> Client {
+        Client {
+            http: self.http.clone(),
+            api_key: self.api_key.clone(),
+            apis: vec![self.url(api).to_owned()],
+        }
+    }
+
     /// What a process says at a path of its own, as `/metrics`; whatever the status.
     pub async fn text(&self, role: &str, path: &str) -> reqwest::Result<String> {
         self.http.get(format!("{}{path}", self.url(role))).send().await?.text().await

@@ -11,6 +11,7 @@ pub mod brokers;
 pub mod cancels;
 pub mod cells;
 pub mod cells_table;
+pub mod crowds;
 pub mod database;
 pub mod installation;
 pub mod mixed;

@@ -23,6 +23,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc as std_mpsc};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
+/// Longer than brokers keep a request that they could not answer when it came.
+const LOST_LATELY: Duration = Duration::from_secs(60);
+
 /// A partition of the ring.
 pub(in crate::bucket) type Part = (Channel, i32);
 
@@ -54,6 +57,10 @@ struct State {
     minutes_wait: bool,
     report: Option<Report>,
     answered_at: Option<Duration>,
+    /// From an assignment, of none too, to its end: the group counts on us.
+    is_assigned: bool,
+    /// When an assignment last ended without the group's word: it did not answer for a session.
+    lost_at: Option<Duration>,
 }
 
 impl State {
@@ -116,6 +123,7 @@ impl Shared {
             partitions: state.ours.len(),
             since_poll: self.since_poll(),
             since_answer: state.answered_at.map(|at| now.saturating_sub(at)),
+            is_assigned: state.is_assigned,
             has_ended: self.has_ended.load(Ordering::Relaxed),
         }
     }
@@ -232,6 +240,7 @@ impl Shared {
         drop(offsets);
         let mut state = self.state();
         state.ours = parts.iter().copied().collect();
+        state.is_assigned = true;
         // What is fetched first is decided by the phase alone, since the report is about other
         // partitions.
         state.leave_paused();
@@ -243,6 +252,7 @@ impl Shared {
         let gone = {
             let mut state = self.state();
             state.leave_paused();
+            state.is_assigned = false;
             std::mem::take(&mut state.ours)
         };
         let mut offsets = self.offsets.lock();
@@ -250,6 +260,19 @@ impl Shared {
             offsets.revoked(*channel, *partition);
         }
         gone.len()
+    }
+
+    /// The group did not answer for a session.
+    fn lost(&self) {
+        let now = self.clock.mono().0;
+        self.state().lost_at = Some(now);
+    }
+
+    /// Whether this client may have asked to join again, under its own name, before a former question of
+    /// the kind was answered.
+    pub(super) fn lost_lately(&self) -> bool {
+        let lost_at = self.state().lost_at;
+        lost_at.is_some_and(|at| self.clock.mono().0.saturating_sub(at) < LOST_LATELY)
     }
 
     fn parts_of(&self, list: &TopicPartitionList) -> Vec<Part> {
@@ -307,7 +330,9 @@ impl ConsumerContext for Member {
             }
             Rebalance::Revoke(_) => {
                 // What is lost is another's already; storing for it would be refused.
-                if !consumer.assignment_lost() {
+                if consumer.assignment_lost() {
+                    self.shared.lost();
+                } else {
                     self.shared.store(consumer);
                 }
                 let gone = self.shared.revoked();

@@ -159,14 +159,20 @@ fn kafka_is_up_only_while_a_broker_answers_and_the_client_lives() {
     let (hand, shared) = at("2026-11-29T14:07:30Z");
     assert!(!shared.health().is_up(), "nobody has answered yet");
     shared.answered(None);
-    assert!(shared.health().is_up());
-    set(&hand, "2026-11-29T14:07:37Z");
+    assert!(!shared.health().is_up(), "the group has not told us our part");
+    shared.assigned(&[]);
+    assert!(shared.health().is_up(), "our part may be none");
+    set(&hand, "2026-11-29T14:07:36Z");
     shared.polls_now();
     assert!(shared.health().is_up(), "one question may have had no answer");
-    set(&hand, "2026-11-29T14:07:38Z");
+    set(&hand, "2026-11-29T14:07:37Z");
     shared.polls_now();
     assert!(!shared.health().is_up(), "the last answer is too old");
     shared.answered(None);
+    shared.revoked();
+    assert!(!shared.health().is_up(), "until the group has shared out anew");
+    shared.assigned(&everything());
+    assert!(shared.health().is_up());
     shared.end(RingEvent::Replaced);
     assert!(!shared.health().is_up());
 }
@@ -186,4 +192,15 @@ fn while_minutes_wait_only_what_is_due_already_is_read() {
     shared.let_minutes_wait(false);
     let turn = shared.turn();
     assert!(turn.pause.is_empty() && open.iter().all(|part| turn.resume.contains(part)), "{turn:?}");
+}
+
+#[test]
+fn a_fence_soon_after_a_silent_group_may_have_been_our_own_doing() {
+    let (hand, shared) = at("2026-11-29T14:07:30Z");
+    assert!(!shared.lost_lately());
+    shared.lost();
+    set(&hand, "2026-11-29T14:08:29Z");
+    assert!(shared.lost_lately());
+    set(&hand, "2026-11-29T14:08:30Z");
+    assert!(!shared.lost_lately());
 }

@@ -70,7 +70,8 @@ pub enum RingEvent {
     /// itself. Claims made before are judged by their leases.
     Stalled(Duration),
     /// Another process joined under our slot name, and the group follows that one. Nothing more comes.
-    /// Stop: who joins again takes the name back, and the two go on taking it from each other.
+    /// Stop: who joins again takes the name back, and the two go on taking it from each other. Never said
+    /// within a minute of a silent group: then it may have been ourselves.
     Replaced,
     /// The client cannot go on (the group refuses us). Nothing more comes; leave and join anew.
     Ended(String),
@@ -85,16 +86,19 @@ pub struct Health {
     pub since_poll: Duration,
     /// Since a broker answered us; `None`: never.
     pub since_answer: Option<Duration>,
+    /// The group has shared its partitions out and told us our part, though that may be none.
+    pub is_assigned: bool,
     /// After [`RingEvent::Ended`] or [`RingEvent::Replaced`].
     pub has_ended: bool,
 }
 
 impl Health {
-    /// Kafka can be relied on to bring notices. Otherwise the late scan must not wait for it.
+    /// Kafka can be relied on to bring notices: leaders answer, and we are a member that has its part. Otherwise
+    /// the late scan must not wait for it.
     #[must_use]
     pub fn is_up(&self) -> bool {
         let answered = self.since_answer.is_some_and(|since| since < lag::SILENT);
-        !self.has_ended && answered && self.since_poll < lag::SILENT
+        !self.has_ended && self.is_assigned && answered && self.since_poll < lag::SILENT
     }
 }
 
@@ -154,7 +158,8 @@ impl Ring {
         consumer.subscribe(&topics.iter().map(String::as_str).collect::<Vec<_>>())?;
 
         let watched = Arc::clone(&shared);
-        spawn("ring-lag", move || lag::watch(&observer, &watched, &nudged))?;
+        let everything = lag::everything(kafka.partitions);
+        spawn("ring-lag", move || lag::watch(&observer, &watched, &everything, &nudged))?;
         let polled = Arc::clone(&shared);
         spawn("ring-poll", move || {
             poll::run(consumer, &polled, records_in, &ordered);

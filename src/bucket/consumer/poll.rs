@@ -114,7 +114,7 @@ impl Poller<'_> {
     /// An error that lasts is logged when it begins, not each time it is repeated.
     fn judge(&mut self, error: &KafkaError) -> Result<(), RingEvent> {
         if let KafkaError::MessageConsumptionFatal(code) = error {
-            return Err(cannot_go_on(*code));
+            return Err(cannot_go_on(self.shared, *code));
         }
         let said = error.to_string();
         if self.last_error.as_ref() != Some(&said) {
@@ -154,8 +154,11 @@ impl Poller<'_> {
     }
 }
 
-fn cannot_go_on(code: RDKafkaErrorCode) -> RingEvent {
-    if code == RDKafkaErrorCode::FencedInstanceId {
+/// A broker that stood still for a session has our own questions in its queue: it takes the first one's
+/// answer for another process, and shuts out the one that we now are. Only a fence from a group that had
+/// not been silent says that somebody else has our name.
+fn cannot_go_on(shared: &Shared, code: RDKafkaErrorCode) -> RingEvent {
+    if code == RDKafkaErrorCode::FencedInstanceId && !shared.lost_lately() {
         RingEvent::Replaced
     } else {
         RingEvent::Ended(code.to_string())

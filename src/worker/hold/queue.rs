@@ -8,7 +8,7 @@
 //! **Relies on** nothing: pure, as the hold. If this dies here, see the hold.
 
 use super::{Held, Waiting};
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use std::collections::{BTreeMap, BinaryHeap};
 use std::ops::Bound;
 
@@ -140,6 +140,17 @@ impl<P> Queue<P> {
             let overdue = records.range(..=(ripe, u64::MAX));
             overdue.filter(move |(_, it)| it.ready_at <= ripe).map(move |(place, _)| (lane, *place))
         })
+    }
+
+    /// How long the oldest of those that are due has been here and due, if more than `share` are.
+    pub(super) fn waits_beyond(&mut self, now: DateTime<Utc>, share: usize) -> Option<TimeDelta> {
+        if self.len() <= share {
+            return None;
+        }
+        self.sort_into_lanes(now);
+        let firsts = self.lanes.values().filter_map(|records| records.first_key_value());
+        let since = firsts.map(|(_, it)| it.ready_at).min().filter(|_| self.in_lanes > share);
+        since.map(|since| now - since)
     }
 
     /// Takes out due records until `share` of them are left, at most `limit`: always the newest of the

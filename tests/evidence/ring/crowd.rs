@@ -17,6 +17,17 @@ use std::time::Duration;
 /// Requests in flight while creating.
 const CLIENTS: usize = 64;
 
+/// Of each topic, as in production.
+pub const PARTITIONS: usize = 12;
+
+/// An installation on a ring of its own with production's partitions, to be given to [`remove`].
+pub async fn on_own_ring(name: &str, settings: &[(&str, &str)]) -> Installation {
+    let (prefix, partitions) = (format!("{name}-{}.payments.", std::process::id()), PARTITIONS.to_string());
+    let own = [("kafka.topic_prefix", prefix.as_str()), ("kafka.partitions", &partitions)];
+    let settings: Vec<_> = own.into_iter().chain(settings.iter().copied()).collect();
+    Installation::new(&settings).await
+}
+
 /// Payments due at an even rate.
 #[derive(Debug, Clone, Copy)]
 pub struct Crowd {

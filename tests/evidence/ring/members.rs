@@ -1,7 +1,9 @@
 //! Members that come and go under load: each minute stays spread over all workers, work goes on, and what
 //! is committed never runs ahead of what was written.
 
-use super::crowd::{Crowd, Stretch, audited, charged_once, lateness, longest_gap, remove};
+use super::crowd::{
+    Crowd, PARTITIONS, Stretch, audited, charged_once, lateness, longest_gap, on_own_ring, remove,
+};
 use super::group::{Group, Sample};
 use crate::figures::{Figures, Holds};
 use crate::support::eventually;
@@ -19,8 +21,6 @@ use tokio::task::JoinHandle;
 const RATE: i64 = if cfg!(debug_assertions) { 60 } else { 400 };
 /// What one API certainly creates a second.
 const PACE: i64 = if cfg!(debug_assertions) { 120 } else { 600 };
-/// Of each topic, as in production.
-const PARTITIONS: usize = 12;
 /// `kafka.session_timeout`, as in production.
 const SESSION_S: i64 = 15;
 /// What a change may take beside the session: a heartbeat tells the members, they join, and fetch anew.
@@ -32,18 +32,6 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(1_500);
 pub async fn members_come_and_go(figures: &mut Figures) {
     relays_take_over(figures).await;
     workers_share(figures).await;
-}
-
-fn own_ring(name: &str) -> [(&'static str, String); 2] {
-    let prefix = format!("{name}-{}.payments.", std::process::id());
-    [("kafka.topic_prefix", prefix), ("kafka.partitions", PARTITIONS.to_string())]
-}
-
-async fn site(name: &str, settings: &[(&str, &str)]) -> Installation {
-    let own = own_ring(name);
-    let own = own.iter().map(|(name, value)| (*name, value.as_str()));
-    let settings: Vec<_> = own.chain(settings.iter().copied()).collect();
-    Installation::new(&settings).await
 }
 
 /// How long until this relay alone holds so many shards.
@@ -62,7 +50,7 @@ async fn takes(site: &Installation, holder: &str, shards: i64) -> Duration {
 /// With the lease of production.
 async fn relays_take_over(figures: &mut Figures) {
     figures.part("Relays: 12 shards, lease 10 s");
-    let mut site = site("relays", &[]).await;
+    let mut site = on_own_ring("relays", &[]).await;
     let all = i64::try_from(PARTITIONS).expect("few");
     let mut told = |what: &str, took: Duration, bound_ms: u64| {
         let holds = Holds(took <= Duration::from_millis(bound_ms));
@@ -129,7 +117,7 @@ async fn workers_share(figures: &mut Figures) {
     figures
         .part(&format!("Workers 3, 4, 3, 5, 4 at {RATE} payments a second; {PARTITIONS} partitions a topic"));
     let settings = [("worker.slot", ""), ("sandbox.latency", "20ms")];
-    let mut site = site("members", &settings).await;
+    let mut site = on_own_ring("members", &settings).await;
     let began = Utc::now();
     for (role, name) in [("api", "api-1"), ("keeper", "keeper-1"), ("relay", "relay-1")] {
         site.start(role, name, &[]).await;

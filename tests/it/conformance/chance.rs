@@ -55,6 +55,7 @@ pub fn request(chance: &mut StdRng, number: usize, now: DateTime<Utc>) -> NewPay
     let due_at = now + TimeDelta::seconds(seconds) + unique;
     let mut new = new_payment(&SECRET, &format!("key-{number}"), due_at);
     new.gateway = gateway(chance);
+    new.lane = one_of(chance, &[0, 1, 2]);
     // Few, so that the payments of one destination meet.
     new.payee = one_of(chance, &["tok_1", "tok_1", "tok_1", "tok_2"]).into();
     new.amount.minor = Minor::new(chance.random_range(1..100_000)).unwrap();

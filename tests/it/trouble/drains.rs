@@ -114,6 +114,24 @@ async fn an_api_says_first_that_it_is_not_ready_and_serves_until_everybody_has_h
 }
 
 #[tokio::test]
+async fn one_process_with_every_role_pays_on_while_its_interface_says_goodbye() {
+    let mut site = site(&[]).await;
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = free.local_addr().expect("its address").to_string();
+    drop(free);
+    site.spawn("all", "all-1", &[("api.listen", &address), ("api.drain_grace", "6s")]);
+    eventually("its worker is a member", seconds(60), || async {
+        site.roles["all-1"].log_text().contains("partitions assigned").then_some(())
+    })
+    .await;
+    let id = site.create("goodbye", "sim_ok", in_ms(2_000)).await;
+    ask_to_stop(&mut site, "all-1").await;
+    // There is no other worker.
+    site.settled(&id, &["COMPLETED"], seconds(15)).await;
+    assert_eq!(site.role("all-1").ended(seconds(30)).await, 0);
+}
+
+#[tokio::test]
 async fn a_relay_marks_what_it_has_published_and_gives_its_shards_back() {
     let mut site = site(&[]).await;
     for n in 0..20 {
