@@ -5,7 +5,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// One payment of a crowd.
 #[derive(Debug, Clone)]
@@ -36,7 +36,12 @@ pub async fn time_to_create(client: &Client, count: i32) -> TimeDelta {
     let began = Instant::now();
     create(client, "rehearsed", spread(Utc::now() + TimeDelta::hours(2), TRIED, TimeDelta::zero())).await;
     let took = TimeDelta::from_std(began.elapsed()).expect("short");
-    took * count / TRIED * 2 + TimeDelta::seconds(5)
+    took * count / TRIED * 3 / 2 + TimeDelta::seconds(5)
+}
+
+/// How long to wait for what is due then, and may take this long from there on.
+pub fn until(due: DateTime<Utc>, and_then: Duration) -> Duration {
+    (due - Utc::now()).to_std().unwrap_or_default() + and_then
 }
 
 /// Creates one, due then.

@@ -2,7 +2,7 @@
 //! hold lets lanes leave in turns, and without, where the late scan does.
 
 use crate::figures::{Figures, Holds};
-use crate::support::crowds::{One, create, first_requests, lateness, spread, time_to_create};
+use crate::support::crowds::{One, create, first_requests, lateness, spread, time_to_create, until};
 use crate::support::eventually;
 use crate::support::installation::Installation;
 use chrono::{TimeDelta, Utc};
@@ -36,7 +36,7 @@ async fn asked(figures: &mut Figures, how: &str, of_worker: &[(&str, &str)]) {
     let few = create(&few, "few", vec![due + LATER; 10]).await;
     let crowd = create(&many, "crowd", spread(due, CROWD, TimeDelta::zero())).await;
     let all: Vec<One> = crowd.iter().chain(&few).cloned().collect();
-    let first = eventually("all are asked for", Duration::from_secs(150), || async {
+    let first = eventually("all are asked for", until(due, Duration::from_secs(120)), || async {
         let first = first_requests(&site.ledger().await);
         lateness(&first, &all).map(|_| first)
     })

@@ -1,7 +1,7 @@
 //! A crowd at a gateway that takes less than is due: whose payments wait.
 
 use super::{in_ms, running, seconds};
-use crate::support::crowds::{create, first_requests, lateness, spread, time_to_create};
+use crate::support::crowds::{create, first_requests, lateness, spread, time_to_create, until};
 use crate::support::eventually;
 use chrono::TimeDelta;
 
@@ -17,7 +17,7 @@ async fn one_actor_s_crowd_does_not_keep_another_s_ten_waiting() {
     let due = in_ms(0) + time_to_create(&many, CROWD).await;
     let few = create(&few, "few", vec![due + TimeDelta::seconds(3); 10]).await;
     let crowd = create(&many, "crowd", spread(due, CROWD, TimeDelta::zero())).await;
-    let (late, asked) = eventually("the ten are asked for", seconds(60), || async {
+    let (late, asked) = eventually("the ten are asked for", until(due, seconds(60)), || async {
         let first = first_requests(&site.ledger().await);
         Some((lateness(&first, &few)?, crowd.iter().filter(|one| first.contains_key(&one.id)).count()))
     })
