@@ -26,12 +26,12 @@ const EVERY: Duration = Duration::from_secs(10);
 /// Between two questions whether the leaders answer: a request a broker.
 const BEAT: Duration = Duration::from_secs(2);
 const AFTER_TROUBLE: Duration = Duration::from_secs(1);
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 const METADATA_WITHIN: Duration = Duration::from_secs(2);
 /// Without an answer, or a poll, for so long Kafka is away: longer than one question that times out and
-/// the pause before it, so that a single lost answer changes nothing, and short enough for ten seconds
+/// the pauses around it, so that a single lost answer changes nothing, and short enough for ten seconds
 /// in all.
-pub(super) const SILENT: Duration = Duration::from_secs(8);
+pub(super) const SILENT: Duration = Duration::from_secs(7);
 
 /// One partition, as the lag reader saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

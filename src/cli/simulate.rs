@@ -99,6 +99,7 @@ fn ask(args: &Args) -> Result<(), Ended> {
         ));
     }
     let question = Question {
+        pace: 0,
         payments: args.payments,
         arrivals: args.rate.map_or(Arrivals::Burst, Arrivals::PerSecond),
         gateway_rate: args.gateway_rate,

@@ -31,7 +31,9 @@ use std::time::Duration;
 const CHUNK_US: i64 = 150_000;
 /// What all workers together hold ahead, shared in the same way: so who asks at the wrong moments gets as
 /// much as who asks at the right ones.
-const AHEAD_US: i64 = 350_000;
+const AHEAD_US: i64 = 450_000;
+/// Time that passed unused is not lost at once: workers are never so punctual that each asks in time.
+const CREDIT: TimeDelta = TimeDelta::milliseconds(150);
 /// Nothing is reserved that begins later than this from now; only a crowd of workers comes so far.
 const HORIZON: TimeDelta = TimeDelta::seconds(5);
 /// Nor any question: it is not waited for so long.
@@ -236,12 +238,13 @@ impl Pace {
         TimeDelta::microseconds(i64::from(calls) * 1_000_000_000 / thousandths.max(1))
     }
 
-    /// Unused permits are time that others may have; never more than lies ahead, or a worker that could
+    /// Unused permits are time that others may have; little more than lies ahead, or a worker that could
     /// not send for a while would give everybody a burst.
     fn take_back(&mut self, terms: &Terms, returned: u32, now: DateTime<Utc>) {
         if terms.rate > 0 && returned > 0 {
             let back = self.span(terms, returned, 100, now);
-            self.charges_free_at = (self.charges_free_at - back).max(now.min(self.charges_free_at));
+            self.charges_free_at =
+                (self.charges_free_at - back).max((now - CREDIT).min(self.charges_free_at));
         }
     }
 
@@ -308,10 +311,10 @@ impl Pace {
         if calls == 0 {
             return None;
         }
-        let from = self.charges_free_at.max(now);
+        let from = self.charges_free_at.max(now - CREDIT);
         let until = from + self.span(terms, calls, 100, now);
         self.charges_free_at = until;
-        Some(Reserved { from, until, calls })
+        Some(Reserved { from: from.max(now), until: until.max(now), calls })
     }
 
     fn reserve_lookups(&mut self, terms: &Terms, wants: u32, now: DateTime<Utc>) -> Option<Reserved> {
@@ -324,7 +327,7 @@ impl Pace {
         let from = self.lookups_free_at.max(now);
         let until = from + self.span(terms, calls, terms.lookup_share, now);
         self.lookups_free_at = until;
-        self.charges_free_at = self.charges_free_at.max(now) + self.span(terms, calls, 100, now);
+        self.charges_free_at = self.charges_free_at.max(now - CREDIT) + self.span(terms, calls, 100, now);
         Some(Reserved { from, until, calls })
     }
 }

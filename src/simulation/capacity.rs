@@ -17,7 +17,7 @@ use crate::domain::lease::SendGate;
 use crate::domain::payment::Payment;
 use crate::domain::retry::Ladders;
 use crate::domain::verdict::{Doubt, Lookup, NotSent, Verdict};
-use crate::gateway::{CannotRender, FrozenRequest, Gateway, Profile};
+use crate::gateway::{CannotRender, FrozenRequest, Gateway, Pacing, Profile};
 use crate::platform::clock::{Clock, SharedClock};
 use crate::platform::config;
 use crate::relay::Terms;
@@ -60,6 +60,8 @@ pub struct Question {
     pub excess: Excess,
     /// From request to answer, as points of 0, 50, 99 and 100 per cent; between them evenly.
     pub latency: [Duration; 4],
+    /// What the workers hold themselves to together, calls a second; 0: nothing (`gateway.rate`).
+    pub pace: u32,
     /// Worker processes.
     pub workers: usize,
     /// Calls in flight from one of them.
@@ -333,6 +335,11 @@ fn dials(question: &Question) -> Dials {
             max_in_flight: question.max_in_flight,
             ..config::Worker::default()
         },
-        profile: Profile { total_timeout, max_in_flight: question.max_in_flight, ..sandbox_profile() },
+        profile: Profile {
+            total_timeout,
+            max_in_flight: question.max_in_flight,
+            pacing: Pacing { rate: question.pace, ..Pacing::default() },
+            ..sandbox_profile()
+        },
     }
 }

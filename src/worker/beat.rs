@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Between two beats of an account with a rate or slots to share, while there is work.
-const BUSY: Duration = Duration::from_millis(100);
+const BUSY: Duration = Duration::from_millis(75);
 /// The same of an account that shares nothing but its breaker.
 const WATCHFUL: Duration = Duration::from_millis(250);
 /// Without work.

@@ -136,7 +136,8 @@ impl<S: Schedule> Worker<S> {
             let is_meant = match which {
                 Which::All => true,
                 Which::Behind => lane.may_catch_up(now),
-                Which::Waiting => lane.scan_waits,
+                // A gateway that is behind has turns, and is scanned in them.
+                Which::Waiting => lane.scan_waits && !lane.behind && now >= lane.claims_at,
             };
             if lane.scans || !is_meant {
                 continue;

@@ -46,6 +46,8 @@ mod fairness_tests;
 #[cfg(test)]
 mod fault_tests;
 #[cfg(test)]
+mod pacing_tests;
+#[cfg(test)]
 mod run_tests;
 #[cfg(test)]
 mod step_edge_tests;

@@ -88,8 +88,8 @@ fn a_permit_is_used_once_and_an_unused_one_goes_round_while_its_window_lasts() {
 fn what_nobody_used_in_its_window_is_void_and_told_once() {
     let rig = Rig::new(100);
     rig.permit(3);
-    rig.pass(300);
-    assert_eq!(rig.pacer.available(rig.now()), 3, "a tenth of a second of grace");
+    rig.pass(400);
+    assert_eq!(rig.pacer.available(rig.now()), 3, "a fifth of a second of grace");
     rig.pass(1);
     assert_eq!(rig.pacer.available(rig.now()), 0);
     assert_eq!(rig.told(0).returned, 3);
@@ -102,7 +102,7 @@ fn a_void_ticket_waits_for_another_permit_and_gives_up_after_a_second() {
     let rig = Rig::new(100);
     rig.permit(1);
     let mut ticket = rig.pacer.take(1, rig.now()).remove(0);
-    rig.pass(501);
+    rig.pass(551);
     let began = rig.now();
     assert_eq!(rig.charges(&mut ticket), Err(NotSent::Paced));
     assert_eq!(rig.now().0 - began.0, PATIENCE);

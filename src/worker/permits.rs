@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A permit is taken no later than this after its window.
-const GRACE: Duration = Duration::from_millis(100);
+const GRACE: Duration = Duration::from_millis(200);
 /// The claim that it is for takes a moment.
-const ON_ITS_WAY: Duration = Duration::from_millis(300);
+const ON_ITS_WAY: Duration = Duration::from_millis(350);
 /// What nobody used is told for so long after its window; later, its time is over.
 const WORTH_TELLING: Duration = Duration::from_millis(500);
 

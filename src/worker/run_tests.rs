@@ -72,8 +72,12 @@ pub(super) struct Rig {
 
 impl Rig {
     pub(super) fn new() -> Self {
+        Self::in_world(World::new())
+    }
+
+    pub(super) fn in_world(world: World) -> Self {
         let ahead = Arc::new(Mutex::new(Some(TimeDelta::zero())));
-        Self { world: World::new(), ahead, joins: Arc::default() }
+        Self { world, ahead, joins: Arc::default() }
     }
 
     pub(super) fn parts(&self, clock: &SharedClock) -> Parts<Memory> {

@@ -40,6 +40,7 @@ fn question() -> Question {
         gateway_rate: None,
         excess: Excess::Waits,
         latency: [Duration::from_millis(100); 4],
+        pace: 0,
         workers: 2,
         max_in_flight: 64,
         lease: Duration::from_secs(30),
@@ -67,6 +68,17 @@ fn a_crowd_drains_at_the_rate_that_the_gateway_takes() {
     let closed_form = Duration::from_secs(10);
     assert!(is_about(answer.drained_after, closed_form, 4), "{:?}", answer.drained_after);
     assert!(is_about(answer.p50, closed_form / 2, 4), "{:?}", answer.p50);
+}
+
+#[test]
+fn workers_that_hold_the_agreed_rate_are_never_refused_and_leave_none_of_it() {
+    for workers in [1, 4] {
+        let paced =
+            Question { gateway_rate: Some(200), excess: Excess::Refused, pace: 200, workers, ..question() };
+        let answer = answered(&paced);
+        assert_eq!(answer.refused, 0, "{workers} workers");
+        assert!(is_about(answer.drained_after, Duration::from_secs(10), 5), "{:?}", answer.drained_after);
+    }
 }
 
 #[test]

@@ -31,6 +31,11 @@ impl Role {
         assert!(status.is_ok_and(|status| status.success()), "{signal} to {}", self.name);
     }
 
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// SIGKILL: no chance to tidy up.
     pub fn kill(&mut self) {
         self.signal("-KILL");

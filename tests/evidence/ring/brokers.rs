@@ -199,10 +199,11 @@ pub async fn span(
     figures.holds(&format!("due meanwhile: {what}"), told.shown(), &bound, Holds(holds));
 }
 
-/// Promise K1, in the middle of it.
+/// Promise K1, in the middle of it, once something is committed that can be read.
 pub async fn offsets_are_behind(figures: &mut Figures, site: &Installation, what: &str, partitions: i32) {
-    let readable = || committed(site, partitions);
-    let (looked_at, ahead) = eventually("the topics can be read", Duration::from_secs(60), readable).await;
+    let readable = || async { committed(site, partitions).await.filter(|(looked_at, _)| *looked_at > 0) };
+    let what_is = format!("something committed can be read: {what}");
+    let (looked_at, ahead) = eventually(&what_is, Duration::from_secs(60), readable).await;
     let name = format!("committed and not claimed: {what}");
     let witnesses: Vec<String> = ahead.iter().take(3).map(ToString::to_string).collect();
     figures.violations(&name, looked_at, ahead.len(), &witnesses);

@@ -12,7 +12,7 @@ use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
 use serde_json::Value;
 use sqlx::{Connection, PgConnection};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Requests in flight while creating.
 const CLIENTS: usize = 64;
@@ -37,31 +37,46 @@ pub struct Crowd {
     pub last: DateTime<Utc>,
 }
 
+/// How many are due a second, for how long, and how many of them a slow machine may leave out.
+#[derive(Debug, Clone, Copy)]
+pub struct Rate {
+    /// Due a second.
+    pub wanted: i64,
+    /// The least that shows anything.
+    pub least: i64,
+    /// For so many seconds.
+    pub over_s: i64,
+}
+
 impl Crowd {
-    /// Creates them all at `api-1`; the first is due `ahead` after the last was created, if creating
-    /// goes at no less than `pace` a second.
-    ///
-    /// # Panics
-    /// If it does not.
-    pub async fn create(site: &Installation, rate: i64, over_s: i64, pace: i64, ahead: TimeDelta) -> Self {
-        let count = rate * over_s;
-        let first = Utc::now().trunc_subsecs(0) + TimeDelta::seconds(1 + count / pace) + ahead;
-        let due_at = |number: i64| first + TimeDelta::microseconds(number * 1_000_000 / rate);
+    /// Creates as many as it can within `within_s` at `api-1`, spread evenly however many they are; the
+    /// first is due `ahead_s` after that. A machine that is slow at it gets a smaller crowd, not another plan.
+    pub async fn create(
+        figures: &mut Figures,
+        site: &Installation,
+        rate: Rate,
+        within_s: i64,
+        ahead_s: i64,
+    ) -> Self {
+        let began = Instant::now();
+        let first = Utc::now().trunc_subsecs(0) + TimeDelta::seconds(1 + within_s + ahead_s);
         let mut open = FuturesUnordered::new();
-        for number in 0..count {
+        let mut count = 0;
+        while count < rate.wanted * rate.over_s && began.elapsed().as_secs().cast_signed() < within_s {
             if open.len() >= CLIENTS {
                 open.next().await;
             }
-            open.push(async move { site.create(&format!("crowd-{number}"), "sim_ok", due_at(number)).await });
+            // One in every second before the next in any.
+            let in_second_us = halved_us(count / rate.over_s);
+            let due_at = first + TimeDelta::microseconds(count % rate.over_s * 1_000_000 + in_second_us);
+            open.push(async move { site.create(&format!("crowd-{count}"), "sim_ok", due_at).await });
+            count += 1;
         }
         while open.next().await.is_some() {}
-        let left = first - Utc::now();
-        println!(
-            "  {count} payments created, {rate} a second due for {over_s} s, {} s from now",
-            left.num_seconds()
-        );
-        assert!(left > TimeDelta::zero(), "creating took longer than planned");
-        Self { first, last: due_at(count - 1) }
+        let shown = format!("{} a second, {count} in {} s", count / rate.over_s, began.elapsed().as_secs());
+        let bound = format!("{} wanted, {} at least", rate.wanted, rate.least);
+        figures.holds("payments due", shown, &bound, Holds(count >= rate.least * rate.over_s));
+        Self { first, last: first + TimeDelta::seconds(rate.over_s) }
     }
 
     /// Waits for an instant of its plan; instants are the plan here, not conditions.
@@ -84,6 +99,12 @@ impl Crowd {
         })
         .await;
     }
+}
+
+/// 0, 1/2, 1/4, 3/4, 1/8, … of a second in microseconds: even, wherever one stops.
+fn halved_us(number: i64) -> i64 {
+    let bits = u32::try_from(number).expect("a small rate").reverse_bits();
+    (i64::from(bits) * 1_000_000) >> 32
 }
 
 /// What happened between two instants.

@@ -2,14 +2,14 @@
 //! is committed never runs ahead of what was written.
 
 use super::crowd::{
-    Crowd, PARTITIONS, Stretch, audited, charged_once, lateness, longest_gap, on_own_ring, remove,
+    Crowd, PARTITIONS, Rate, Stretch, audited, charged_once, lateness, longest_gap, on_own_ring, remove,
 };
 use super::group::{Group, Sample};
 use crate::figures::{Figures, Holds};
 use crate::support::eventually;
 use crate::support::installation::Installation;
 use crate::support::records::look;
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use punctual::domain::ids::PaymentId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,10 +17,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
-/// Due a second; a build that is not optimised is shown less.
-const RATE: i64 = if cfg!(debug_assertions) { 60 } else { 400 };
-/// What one API certainly creates a second.
-const PACE: i64 = if cfg!(debug_assertions) { 120 } else { 600 };
+/// A build that is not optimised is shown less.
+const RATE: Rate = if cfg!(debug_assertions) {
+    Rate { wanted: 60, least: 30, over_s: 90 }
+} else {
+    Rate { wanted: 400, least: 300, over_s: 90 }
+};
+/// As long as the load may be prepared.
+const PREPARED_WITHIN_S: i64 = 60;
 /// `kafka.session_timeout`, as in production.
 const SESSION_S: i64 = 15;
 /// What a change may take beside the session: a heartbeat tells the members, they join, and fetch anew.
@@ -114,22 +118,24 @@ fn sampled(group: &Group, url: &str, go_on: &Arc<AtomicBool>) -> JoinHandle<Vec<
 }
 
 async fn workers_share(figures: &mut Figures) {
-    figures
-        .part(&format!("Workers 3, 4, 3, 5, 4 at {RATE} payments a second; {PARTITIONS} partitions a topic"));
+    figures.part(&format!(
+        "Workers 3, 4, 3, 5, 4 at {} payments a second; {PARTITIONS} partitions a topic",
+        RATE.wanted
+    ));
     let settings = [("worker.slot", ""), ("sandbox.latency", "20ms")];
     let mut site = on_own_ring("members", &settings).await;
     let began = Utc::now();
     for (role, name) in [("api", "api-1"), ("keeper", "keeper-1"), ("relay", "relay-1")] {
         site.start(role, name, &[]).await;
     }
-    let crowd = Crowd::create(&site, RATE, 90, PACE, TimeDelta::seconds(15)).await;
+    let crowd = Crowd::create(figures, &site, RATE, PREPARED_WITHIN_S, 15).await;
     // Without lasting names: the group forgets a member that leaves, as it should one that is not to return.
     let nameless = [("worker.slot", "")];
     for number in 1..=3 {
         site.spawn("worker", &format!("worker-{number}"), &nameless);
     }
     let group = Group::of(&site);
-    shared(figures, &group, "three begin", 3, 20).await;
+    shared(figures, &group, "three begin", 3, 60).await;
     let go_on = Arc::new(AtomicBool::new(true));
     let sampling = sampled(&group, &site.database.url, &go_on);
 

@@ -1,7 +1,7 @@
 //! A rolling restart of every role while payments are due and clients create more: nobody is met by a
 //! closed door, nobody's work is cut off, nothing is lost or doubled, and the ring does not stop.
 
-use super::crowd::{Crowd, Stretch, audited, charged_once, lateness, longest_gap, on_own_ring, remove};
+use super::crowd::{Crowd, Rate, Stretch, audited, charged_once, lateness, longest_gap, on_own_ring, remove};
 use crate::figures::{Figures, Holds};
 use crate::support::eventually;
 use crate::support::installation::{Client, Installation};
@@ -14,12 +14,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-/// Due a second; a build that is not optimised is shown less.
-const RATE: i64 = if cfg!(debug_assertions) { 50 } else { 500 };
-/// What one API certainly creates a second.
-const PACE: i64 = if cfg!(debug_assertions) { 120 } else { 600 };
-/// How long they are due.
-const OVER_S: i64 = 60;
+/// A build that is not optimised is shown less.
+const RATE: Rate = if cfg!(debug_assertions) {
+    Rate { wanted: 50, least: 25, over_s: 60 }
+} else {
+    Rate { wanted: 500, least: 350, over_s: 60 }
+};
+/// As long as the load may be prepared.
+const PREPARED_WITHIN_S: i64 = 55;
 /// Between two creates of one client.
 const THINKS: Duration = Duration::from_millis(100);
 /// Clients that create while everything is restarted.
@@ -106,7 +108,8 @@ impl Balancer {
 /// Every role, one process after the other.
 pub async fn every_role_is_restarted_in_turn(figures: &mut Figures) {
     figures.part(&format!(
-        "Rolling restart of 2 APIs, 2 relays, 3 workers, 2 publishers, 2 keepers at {RATE} payments a second"
+        "Rolling restart of 2 APIs, 2 relays, 3 workers, 2 publishers, 2 keepers at {} payments a second",
+        RATE.wanted
     ));
     let settings = [("api.drain_grace", "3s"), ("sandbox.latency", "20ms")];
     let mut site = on_own_ring("restarts", &settings).await;
@@ -116,7 +119,11 @@ pub async fn every_role_is_restarted_in_turn(figures: &mut Figures) {
             site.start(role, &format!("{role}-{number}"), &[]).await;
         }
     }
-    let crowd = Crowd::create(&site, RATE, OVER_S, PACE, TimeDelta::seconds(8)).await;
+    eventually("every worker is a member", Duration::from_secs(120), || async {
+        (1..=3).all(|n| said(&site, &format!("worker-{n}"), "partitions assigned") > 0).then_some(())
+    })
+    .await;
+    let crowd = Crowd::create(figures, &site, RATE, PREPARED_WITHIN_S, 5).await;
     let apis: Vec<String> = ["api-1", "api-2"].map(|name| site.url(name).to_owned()).into();
     let balancer = Arc::new(Balancer::default());
     let watching = tokio::spawn(Arc::clone(&balancer).watch(apis));
