@@ -69,19 +69,16 @@ pub async fn a_crowded_minute_is_staged_before_its_instant(figures: &mut Figures
         &format!(">= {early}, >= {AHEAD_S} s before"),
         Holds(left >= TimeDelta::seconds(AHEAD_S)),
     );
-    let rate = staged as f64 / took.as_secs_f64();
+    let rate = staged * 1_000 / i64::try_from(took.as_millis()).unwrap_or(i64::MAX).max(1);
     figures.holds(
         "rate, from the relay's start",
-        format!("{rate:.0} notices/s"),
+        format!("{rate} notices/s"),
         ">= 1000/s",
-        Holds(rate >= 1_000.0),
+        Holds(rate >= 1_000),
     );
-    figures.holds(
-        "what a quarter of an hour takes at that rate",
-        format!("{:.0} notices", rate * 900.0),
-        ">= 45 times the crowd",
-        Holds(rate * 900.0 >= 45.0 * CROWD as f64),
-    );
+    let (name, quarter) = ("what a quarter of an hour takes at that rate", rate * 900);
+    let bound = i64::try_from(45 * CROWD).unwrap_or(i64::MAX);
+    figures.holds(name, format!("{quarter} notices"), ">= 45 times the crowd", Holds(quarter >= bound));
     peeked(figures, &site, minute);
     all_of_it(figures, &kafka, bucket, minute).await;
     site.roles.clear();
