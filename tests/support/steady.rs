@@ -127,9 +127,12 @@ impl Told {
     }
 }
 
+/// Due instant, first claim, state, claims.
+type Row = (DateTime<Utc>, Option<DateTime<Utc>>, String, i32);
+
 /// Reads it.
 pub async fn told(site: &Installation, from: DateTime<Utc>, until: DateTime<Utc>) -> Told {
-    let rows: Vec<(DateTime<Utc>, Option<DateTime<Utc>>, String, i32)> = sqlx::query_as(
+    let rows: Vec<Row> = sqlx::query_as(
         "SELECT p.due_at, a.claimed_at, p.status, p.attempt FROM payments p
          LEFT JOIN attempts a ON a.due_day = p.due_day AND a.payment_id = p.id AND a.attempt = 1
          WHERE p.due_at >= $1 AND p.due_at < $2",
@@ -180,14 +183,14 @@ pub struct Charges {
 
 /// Claims that ended so (`claimed`, `claimed_late`, `completed`, `held`, `stale`, …), over all workers that
 /// run.
-pub async fn claims(site: &Installation, results: &[&str]) -> f64 {
+pub async fn claims(site: &Installation, results: &[&str]) -> u64 {
     let workers: Vec<&String> = site.roles.keys().filter(|name| name.starts_with("worker")).collect();
-    let mut sum = 0.0;
+    let mut sum = 0;
     for name in workers {
         let text = site.text(name, "/metrics").await.unwrap_or_default();
         let lines = text.lines().filter(|line| line.starts_with("punctual_claims_total"));
         let wanted = lines.filter(|line| results.iter().any(|it| line.contains(&format!("\"{it}\""))));
-        sum += wanted.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum::<f64>();
+        sum += wanted.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum::<u64>();
     }
     sum
 }

@@ -161,7 +161,7 @@ async fn two_are_gone(figures: &mut Figures, brokers: &mut Brokers, site: &Insta
         .expect("a count");
     figures.met("notices that wait in the outbox meanwhile", usize::try_from(waits).expect("a count"));
     let by_scan = claims(site, &["claimed_late"]).await - by_scan;
-    figures.holds("carried by the late scan meanwhile", by_scan, "more than 0", Holds(by_scan > 0.0));
+    figures.holds("carried by the late scan meanwhile", by_scan, "more than 0", Holds(by_scan > 0));
     brokers.restart(&[1, 2]).await;
     brokers.whole(prefix).await;
     for worker in ["worker-1", "worker-2", "worker-3"] {

@@ -88,7 +88,7 @@ async fn stopped(
         "claims refused after the return",
         format!("{refused} of {meanwhile} paid meanwhile"),
         &format!("at most {bound}: 45 s of the load"),
-        Holds(refused <= f64::from(u32::try_from(bound).expect("small"))),
+        Holds(refused <= u64::try_from(bound).expect("small")),
     );
     ended(figures, site, "Kafka stopped", from).await;
 }
@@ -133,7 +133,7 @@ async fn skipped(figures: &mut Figures, site: &mut Installation, servers: &str, 
     all_are(site, "up").await;
     passed(Utc::now(), Duration::from_secs(5)).await;
     let by_scan = claims(site, &["claimed_late"]).await;
-    figures.holds("carried by the late scan", by_scan, "more than 0", Holds(by_scan > 0.0));
+    figures.holds("carried by the late scan", by_scan, "more than 0", Holds(by_scan > 0));
     ended(figures, site, "offsets set to the end", from).await;
 }
 
@@ -151,7 +151,7 @@ async fn erased(figures: &mut Figures, site: &Installation, servers: &str, prefi
     let by_notice = claims(site, &["claimed"]).await;
     all_are(site, "up").await;
     eventually("notices come through the new topics", Duration::from_secs(120), || async {
-        (claims(site, &["claimed"]).await > by_notice + 10.0).then_some(())
+        (claims(site, &["claimed"]).await > by_notice + 10).then_some(())
     })
     .await;
     println!("  notices come through the new topics {} ms after the erasure", since(from));
