@@ -34,7 +34,9 @@ async fn a_frozen_broker_is_done_without_after_ten_seconds_and_returned_to_witho
     println!("all: {}; {carried} carried by the scan, {refused} claims refused", all.shown());
     assert_eq!((all.unpaid, all.late.len()), (0, made.len()));
     assert!(all.rank(0) >= TimeDelta::zero() && all.rank(100) < TimeDelta::seconds(20), "{}", all.shown());
-    assert!(carried > 0 && refused <= carried, "{refused} refused, {carried} carried by the scan");
+    // One notice of each that the scan paid, and at most one more where a time-out hid its delivery.
+    let by_scan = claims(&site, &["claimed_late"]).await;
+    assert!(carried > 0 && refused <= 2 * by_scan, "{refused} refused, {by_scan} carried by the scan");
     let charges = charges(&site, &made).await;
     assert_eq!((charges.once, charges.twice, charges.early), (made.len(), 0, 0));
 }
