@@ -10,7 +10,7 @@ use std::collections::HashMap;
 /// Requests in flight while creating.
 const CLIENTS: usize = 64;
 /// What one API certainly creates a second.
-pub const PACE: i64 = if cfg!(debug_assertions) { 100 } else { 550 };
+pub const PACE: i64 = if cfg!(debug_assertions) { 60 } else { 400 };
 
 /// One request to charge, as the gateway wrote it down.
 #[derive(Debug, Clone)]
