@@ -17,7 +17,7 @@ use crate::domain::ids::PaymentId;
 use crate::platform::config::Kafka;
 use chrono::{DateTime, Utc};
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Headers, Message};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use serde::Deserialize;
@@ -25,6 +25,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+/// A question is repeated so often while partitions have no leader, or a new one that we do not know.
+const LEADERS_CHANGE: usize = 40;
+/// Between two of them.
+const LEADERS_SETTLE: Duration = Duration::from_millis(250);
 
 /// Why there is no dump.
 #[derive(Debug, thiserror::Error)]
@@ -152,8 +156,7 @@ impl Span {
         }
         let all = |offset| list(parts.iter().map(|part| (part, offset)));
         let committed = offsets(&consumer.committed_offsets(all(Offset::Invalid)?, ANSWER_WITHIN)?);
-        let asked =
-            |offset| Ok::<_, KafkaError>(offsets(&consumer.offsets_for_times(all(offset)?, ANSWER_WITHIN)?));
+        let asked = |offset| places(&consumer, &all(offset)?);
         let ends = asked(Offset::End)?;
         let first = asked(Offset::Beginning)?;
         let begins = match since {
@@ -254,6 +257,32 @@ impl Span {
     }
 }
 
+/// The offset of each partition at the instant or end that the list names. A topic that was made a moment ago,
+/// or a broker that has just gone, has no leader for a while: that is no answer, and is asked again.
+pub(super) fn places(
+    consumer: &BaseConsumer<Logged>,
+    at: &TopicPartitionList,
+) -> Result<BTreeMap<PartName, i64>, KafkaError> {
+    let ask = || consumer.offsets_for_times(at.clone(), ANSWER_WITHIN);
+    let mut answer = ask();
+    for _ in 0..LEADERS_CHANGE {
+        if !matches!(&answer, Err(KafkaError::MetadataFetch(code)) if leader_changes(*code)) {
+            break;
+        }
+        // Nothing is assigned, so nothing comes: this waits, and lets the client learn.
+        let _nothing = consumer.poll(LEADERS_SETTLE);
+        answer = ask();
+    }
+    Ok(offsets(&answer?))
+}
+
+fn leader_changes(code: RDKafkaErrorCode) -> bool {
+    use RDKafkaErrorCode::{
+        FencedLeaderEpoch, LeaderNotAvailable, NotLeaderForPartition, UnknownLeaderEpoch,
+    };
+    matches!(code, LeaderNotAvailable | NotLeaderForPartition | FencedLeaderEpoch | UnknownLeaderEpoch)
+}
+
 pub(super) fn list<'a>(
     parts: impl Iterator<Item = (&'a PartName, Offset)>,
 ) -> Result<TopicPartitionList, KafkaError> {
@@ -270,4 +299,19 @@ pub(super) fn offsets(list: &TopicPartitionList) -> BTreeMap<PartName, i64> {
         Offset::Beginning | Offset::End | Offset::Stored | Offset::Invalid | Offset::OffsetTail(_) => None,
     });
     known.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_leader_that_changes_is_waited_for() {
+        for code in [RDKafkaErrorCode::NotLeaderForPartition, RDKafkaErrorCode::LeaderNotAvailable] {
+            assert!(leader_changes(code), "{code}");
+        }
+        for code in [RDKafkaErrorCode::TopicAuthorizationFailed, RDKafkaErrorCode::OperationTimedOut] {
+            assert!(!leader_changes(code), "{code}");
+        }
+    }
 }

@@ -8,14 +8,13 @@
 //! staged earlier than [`LONGEST_LEAD`] before its minute.
 
 use super::consumer::observer;
-use super::dump::{ANSWER_WITHIN, DumpError, PartName, list, offsets};
+use super::dump::{ANSWER_WITHIN, DumpError, PartName, list, offsets, places};
 use super::names::Names;
 use super::notice::{BadNotice, Read, decode};
 use crate::domain::bucket::{Channel, LONGEST_LEAD, channels, coming_minute};
 use crate::platform::config::Kafka;
 use chrono::{DateTime, Utc};
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedMessage, Headers, Message};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use std::collections::BTreeMap;
@@ -63,9 +62,8 @@ pub fn survey(kafka: &Kafka, now: DateTime<Utc>) -> Result<Vec<(Channel, Vec<Par
     let all = |offset| list(parts.iter().map(|part| (part, offset)));
     // Committed first: what is complete then is complete in what follows.
     let committed = offsets(&consumer.committed_offsets(all(Offset::Invalid)?, ANSWER_WITHIN)?);
-    let asked = |parts| Ok::<_, KafkaError>(offsets(&consumer.offsets_for_times(parts, ANSWER_WITHIN)?));
-    let ends = asked(all(Offset::End)?)?;
-    let begins = asked(all(Offset::Beginning)?)?;
+    let ends = places(&consumer, &all(Offset::End)?)?;
+    let begins = places(&consumer, &all(Offset::Beginning)?)?;
     // The protocol takes an instant where an offset stands.
     let staged_at = parts.iter().filter_map(|part| match names.channel(&part.0)? {
         Channel::Ring(slot) => {
@@ -74,7 +72,7 @@ pub fn survey(kafka: &Kafka, now: DateTime<Utc>) -> Result<Vec<(Channel, Vec<Par
         }
         Channel::Now => None,
     });
-    let staged = asked(list(staged_at)?)?;
+    let staged = places(&consumer, &list(staged_at)?)?;
     let mut found: BTreeMap<Channel, Vec<Part>> = BTreeMap::new();
     for part in &parts {
         let (Some(channel), Some(&end)) = (names.channel(&part.0), ends.get(part)) else { continue };
@@ -122,8 +120,8 @@ pub fn peek(kafka: &Kafka, channel: Channel, limit: usize) -> Result<Vec<Peeked>
     let parts = partitions(&consumer, &Names::new(&kafka.topic_prefix).topic(channel))?;
     let all = |offset| list(parts.iter().map(|part| (part, offset)));
     let committed = offsets(&consumer.committed_offsets(all(Offset::Invalid)?, ANSWER_WITHIN)?);
-    let ends = offsets(&consumer.offsets_for_times(all(Offset::End)?, ANSWER_WITHIN)?);
-    let begins = offsets(&consumer.offsets_for_times(all(Offset::Beginning)?, ANSWER_WITHIN)?);
+    let ends = places(&consumer, &all(Offset::End)?)?;
+    let begins = places(&consumer, &all(Offset::Beginning)?)?;
     let most = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut left: BTreeMap<PartName, (i64, i64)> = BTreeMap::new();
     for (part, end) in ends {

@@ -88,6 +88,8 @@ pub fn conflicting(chance: &mut StdRng, made: &NewPayment) -> NewPayment {
     }
     if chance.random_bool(0.5) {
         new.due_at += TimeDelta::seconds(7);
+        // It may not end by the deadline any more.
+        new.execute_within = None;
         new.id = PaymentId::new(new.due_at, intent(&SECRET, ACTOR, &new.idempotency_key)).unwrap();
     }
     new
