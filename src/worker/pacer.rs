@@ -122,7 +122,11 @@ impl Pacer {
             Door::Unheard | Door::Paused(_) => 0,
             Door::Broken => usize::from(state.probe == Probe::Here),
             Door::Open if self.terms.rate == 0 => usize::MAX,
-            Door::Open => state.charges.available(now),
+            // Who was claimed and waits comes first: else a claim that outlasts its permit never finds another.
+            Door::Open => {
+                let waiting = usize::try_from(state.asking.1).unwrap_or(usize::MAX);
+                state.charges.available(now).saturating_sub(waiting)
+            }
         }
     }
 
@@ -164,6 +168,10 @@ impl Pacer {
             Kind::Probe if state.probe == Probe::Out => state.probe = Probe::Ended(Probed::Unused),
             Kind::Probe => {}
             Kind::Free | Kind::Void => {}
+        }
+        drop(state);
+        if matches!(kind, Kind::Paced(_)) {
+            self.changed.notify_waiters();
         }
     }
 
