@@ -192,6 +192,7 @@ impl Pace {
     /// wrong, the pace stays as it is: there is nothing to write down.
     pub fn beat(&mut self, terms: &Terms, beat: &Beat, now: DateTime<Utc>) -> Grant {
         let was = self.breaker.clone();
+        self.follow_the_clock(terms, now);
         self.take_back(terms, beat.returned, now);
         self.slow_down(terms, &beat.seen, now);
         self.judge(beat, now);
@@ -219,6 +220,25 @@ impl Pace {
             self.lanes.insert(beat.worker.0.clone(), lane);
         }
         grant
+    }
+
+    /// The clock may have been set back, or be another database's: what lay ahead of the last beat lies as far
+    /// ahead of this one, and nothing is waited for longer than any rule asks. Else the account would stand
+    /// still until the clock is again where it was.
+    fn follow_the_clock(&mut self, terms: &Terms, now: DateTime<Utc>) {
+        let last = self.lanes.values().map(|lane| lane.heard_at).max();
+        if let Some(back) = last.map(|last| last - now).filter(|back| *back > TimeDelta::zero()) {
+            self.charges_free_at -= back;
+            self.lookups_free_at -= back;
+            self.lanes.values_mut().for_each(|lane| lane.heard_at -= back);
+        }
+        self.throttled_at = self.throttled_at.map(|at| at.min(now));
+        self.closed_at = self.closed_at.map(|at| at.min(now));
+        self.paused_until = self.paused_until.map(|until| until.min(after(now, terms.longest_pause)));
+        self.breaker.follow_the_clock(terms, now);
+        if self.window.second > now.timestamp() + 1 {
+            self.window = Window::default();
+        }
     }
 
     /// The rate as it is held at `now`: calls a second, 0 without a limit.

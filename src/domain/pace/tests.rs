@@ -342,6 +342,37 @@ fn a_probe_is_for_a_worker_that_has_a_slot_for_it() {
 }
 
 #[test]
+fn a_clock_that_was_set_back_keeps_an_account_waiting_no_longer_than_its_rules() {
+    const DAY: i64 = 86_400_000;
+    let terms = Terms { in_flight: 12, ..terms() };
+    let mut pace = Pace::new(at(DAY));
+    let full = Beat { lookups: 5, ..of("w1", 100) };
+    let before = pace.beat(&terms, &full, at(DAY)).charges.expect("the first");
+    pace.beat(&terms, &saw("w2", &[Call::RateLimited(Some(Duration::from_secs(5)))]), at(DAY + 1));
+    pace.throttle = WHOLE;
+    // A day back: what was reserved lies as far ahead as it did, and not a day.
+    assert_eq!(pace.beat(&terms, &full, at(0)).gate, Gate::Paused(at(3_600_000)), "the longest pause");
+    pace.paused_until = None;
+    let grant = pace.beat(&terms, &full, at(10));
+    let from = grant.charges.expect("not a day later").from;
+    assert!(from >= at(0) + (before.until - at(DAY)) && from < at(1_000), "{from}");
+    assert!(grant.lookups.is_some_and(|reserved| reserved.from < at(1_000)));
+    // Nor do the dead keep their slots, or a breaker its word, for as long.
+    assert_eq!(pace.beat(&terms, &full, at(6_000)).slots, Some(12));
+    pace.breaker = Breaker::Open { until: at(DAY) };
+    assert_eq!(pace.beat(&terms, &full, at(7_000)).gate, Gate::Broken);
+    assert_eq!(pace.beat(&terms, &full, at(67_000)).gate, Gate::Probe);
+    pace.breaker = Breaker::Probing { worker: WorkerName("w2".into()), until: at(DAY) };
+    assert_eq!(pace.beat(&terms, &full, at(67_000)).gate, Gate::Broken);
+    assert_eq!(pace.beat(&terms, &full, at(92_000)).gate, Gate::Probe);
+    // And calls of the day to come count for nothing.
+    pace.breaker = Breaker::Closed;
+    pace.window.count(&seen(&[Call::Answered; 500]), at(DAY));
+    pace.beat(&terms, &saw("w1", &[Call::Failed; 10]), at(93_000));
+    assert!(matches!(pace.breaker, Breaker::Open { .. }), "{:?}", pace.window);
+}
+
+#[test]
 fn a_well_account_without_limits_has_nothing_to_write_down() {
     let terms = Terms { rate: 0, ..terms() };
     let mut pace = Pace::new(at(0));
