@@ -83,6 +83,8 @@ pub struct Beat {
     pub lookups: u32,
     /// Calls it has in flight.
     pub in_use: u32,
+    /// Calls it may have in flight before it hears the answer.
+    pub may_use: u32,
     /// Permits for charges that were not used.
     pub returned: u32,
     /// How calls ended, without the probe.
@@ -214,8 +216,8 @@ impl Pace {
             grant.charges = self.reserve_charges(terms, beat, others.demand, now);
         }
         if terms.rate > 0 || terms.in_flight > 0 {
-            // What is in flight is in use, whatever its share has become.
-            let slots = slots.map_or(0, |slots| slots.max(beat.in_use));
+            // Nobody else's before it ended, or cannot begin any more, whatever the share has become.
+            let slots = slots.map_or(0, |slots| slots.max(beat.in_use).max(beat.may_use));
             let lane = Lane { heard_at: now, demand: beat.demand, slots };
             self.lanes.insert(beat.worker.0.clone(), lane);
         }

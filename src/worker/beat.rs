@@ -55,7 +55,9 @@ impl<S: Schedule> Worker<S> {
             let Some(lane) = self.lanes.get_mut(&name) else { continue };
             lane.beats = true;
             lane.beat_at = now;
-            let told = lane.pacer().beat(&lane.step.worker, demand, lane.in_use(), now);
+            let in_use = lane.in_use();
+            let calls = (in_use, in_use + lane.free_slots(now));
+            let told = lane.pacer().beat(&lane.step.worker, demand, calls, now);
             let terms = *lane.pacer().terms();
             let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
             self.tasks.spawn(async move {

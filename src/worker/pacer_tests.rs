@@ -32,7 +32,7 @@ impl Rig {
     }
 
     fn told(&self, demand: usize) -> Beat {
-        self.pacer.beat(&WorkerName("w1".into()), demand, 0, self.now())
+        self.pacer.beat(&WorkerName("w1".into()), demand, (0, 0), self.now())
     }
 
     fn grant(&self, gate: Gate) -> Grant {

@@ -27,6 +27,7 @@ fn of(worker: &str, demand: u32) -> Beat {
         held: 0,
         lookups: 0,
         in_use: 0,
+        may_use: 0,
         returned: 0,
         seen: Seen::default(),
         probe: None,
@@ -303,13 +304,15 @@ fn slots_are_shared_by_need_and_those_of_a_dead_worker_come_back() {
 fn in_flight_after(rounds: i64, workers: usize, in_flight: u32) -> Vec<u32> {
     let terms = Terms { rate: 0, in_flight, ..terms() };
     let mut pace = Pace::new(at(0));
-    let mut calls = vec![0; workers];
+    let (mut calls, mut shares) = (vec![0; workers], vec![0; workers]);
     for round in 0..rounds {
         for worker in 0..workers {
             // One of its calls ends between two beats, and another one begins if it may.
-            let beat = Beat { in_use: calls[worker], ..of(&format!("w{worker}"), 100) };
+            let may_use = shares[worker].max(calls[worker]);
+            let beat = Beat { in_use: calls[worker], may_use, ..of(&format!("w{worker}"), 100) };
             let now = at(round * 75 + i64::try_from(worker).expect("small"));
             let slots = pace.beat(&terms, &beat, now).slots.expect("a common limit");
+            shares[worker] = slots;
             calls[worker] = slots.max(calls[worker].saturating_sub(1));
             assert!(calls.iter().sum::<u32>() <= in_flight, "{calls:?}");
         }
@@ -326,6 +329,21 @@ fn an_account_in_full_use_is_shared_with_whoever_comes_and_nobody_is_left_withou
         assert!(calls.iter().sum::<u32>() * 10 >= in_flight * 9, "{calls:?} of {in_flight}");
     }
     assert_eq!(in_flight_after(100, 5, 2).iter().sum::<u32>(), 2, "fewer slots than workers");
+}
+
+#[test]
+fn a_slot_is_nobody_else_s_before_its_worker_knows_that_it_lost_it() {
+    let terms = Terms { rate: 0, in_flight: 12, ..terms() };
+    let mut pace = Pace::new(at(0));
+    let mut slots = |worker: &str, in_use, may_use, ms| {
+        pace.beat(&terms, &Beat { in_use, may_use, ..of(worker, 100) }, at(ms)).slots
+    };
+    assert_eq!(slots("w1", 0, 0, 0), Some(12));
+    assert_eq!(slots("w2", 0, 0, 10), Some(0));
+    assert_eq!(slots("w1", 4, 12, 75), Some(7), "it hears this a moment later");
+    assert_eq!(slots("w2", 0, 0, 85), Some(0));
+    assert_eq!(slots("w1", 7, 7, 150), Some(7));
+    assert_eq!(slots("w2", 0, 0, 160), Some(5));
 }
 
 #[test]
