@@ -83,6 +83,8 @@ pub struct Beat {
     pub lookups: u32,
     /// Calls it has in flight.
     pub in_use: u32,
+    /// Calls it may have in flight before it hears the answer.
+    pub may_use: u32,
     /// Permits for charges that were not used.
     pub returned: u32,
     /// How calls ended, without the probe.
@@ -126,7 +128,7 @@ pub struct Grant {
     pub charges: Option<Reserved>,
     /// Look-ups and voids; the same.
     pub lookups: Option<Reserved>,
-    /// Most calls in flight of this worker; `None` without a common limit.
+    /// No call starts while this worker has so many in flight; `None` without a common limit.
     pub slots: Option<u32>,
     /// The rate as it is held now, calls a second; 0: no limit.
     pub rate: u32,
@@ -141,7 +143,7 @@ pub struct Lane {
     pub heard_at: DateTime<Utc>,
     /// Calls that it could start.
     pub demand: u32,
-    /// Calls that it may have in flight.
+    /// Calls that it may have in flight, or has.
     pub slots: u32,
 }
 
@@ -192,12 +194,13 @@ impl Pace {
     /// wrong, the pace stays as it is: there is nothing to write down.
     pub fn beat(&mut self, terms: &Terms, beat: &Beat, now: DateTime<Utc>) -> Grant {
         let was = self.breaker.clone();
+        self.follow_the_clock(terms, now);
         self.take_back(terms, beat.returned, now);
         self.slow_down(terms, &beat.seen, now);
         self.judge(beat, now);
-        let gate = self.gate(terms, beat, now);
         let others = self.others(beat, now);
         let slots = (terms.in_flight > 0).then(|| share_of_slots(terms, beat, &others));
+        let gate = self.gate(terms, beat, slots, now);
         let mut grant = Grant {
             now,
             gate,
@@ -213,10 +216,31 @@ impl Pace {
             grant.charges = self.reserve_charges(terms, beat, others.demand, now);
         }
         if terms.rate > 0 || terms.in_flight > 0 {
-            let lane = Lane { heard_at: now, demand: beat.demand, slots: slots.unwrap_or(0) };
+            // Nobody else's before it ended, or cannot begin any more, whatever the share has become.
+            let slots = slots.map_or(0, |slots| slots.max(beat.in_use).max(beat.may_use));
+            let lane = Lane { heard_at: now, demand: beat.demand, slots };
             self.lanes.insert(beat.worker.0.clone(), lane);
         }
         grant
+    }
+
+    /// The clock may have been set back, or be another database's: what lay ahead of the last beat lies as far
+    /// ahead of this one, and nothing is waited for longer than any rule asks. Else the account would stand
+    /// still until the clock is again where it was.
+    fn follow_the_clock(&mut self, terms: &Terms, now: DateTime<Utc>) {
+        let last = self.lanes.values().map(|lane| lane.heard_at).max();
+        if let Some(back) = last.map(|last| last - now).filter(|back| *back > TimeDelta::zero()) {
+            self.charges_free_at -= back;
+            self.lookups_free_at -= back;
+            self.lanes.values_mut().for_each(|lane| lane.heard_at -= back);
+        }
+        self.throttled_at = self.throttled_at.map(|at| at.min(now));
+        self.closed_at = self.closed_at.map(|at| at.min(now));
+        self.paused_until = self.paused_until.map(|until| until.min(after(now, terms.longest_pause)));
+        self.breaker.follow_the_clock(terms, now);
+        if self.window.second > now.timestamp() + 1 {
+            self.window = Window::default();
+        }
     }
 
     /// The rate as it is held at `now`: calls a second, 0 without a limit.
@@ -253,7 +277,7 @@ impl Pace {
             return;
         }
         let length = seen.retry_after.unwrap_or(PAUSE).min(terms.longest_pause);
-        let until = now + TimeDelta::from_std(length).unwrap_or(TimeDelta::zero());
+        let until = after(now, length);
         self.paused_until = Some(self.paused_until.map_or(until, |before| before.max(until)));
         let is_fresh = self.throttled_at.is_none_or(|at| now - at >= HALVED_EVERY);
         if terms.rate > 0 && is_fresh {
@@ -262,7 +286,7 @@ impl Pace {
         }
     }
 
-    fn gate(&mut self, terms: &Terms, beat: &Beat, now: DateTime<Utc>) -> Gate {
+    fn gate(&mut self, terms: &Terms, beat: &Beat, slots: Option<u32>, now: DateTime<Utc>) -> Gate {
         if let Some(until) = self.paused_until.filter(|until| *until > now) {
             return Gate::Paused(until);
         }
@@ -270,8 +294,10 @@ impl Pace {
         if self.breaker == Breaker::Closed {
             return Gate::Open;
         }
-        if beat.demand > 0 && self.breaker.may_probe(now) {
-            let until = now + TimeDelta::from_std(terms.probe_lease).unwrap_or(TimeDelta::MAX);
+        // Who has no slot for it would keep it from those who have.
+        let has_slot = slots.is_none_or(|slots| slots > beat.in_use);
+        if beat.demand > 0 && has_slot && self.breaker.may_probe(now) {
+            let until = after(now, terms.probe_lease);
             self.breaker = Breaker::Probing { worker: beat.worker.clone(), until };
             return Gate::Probe;
         }
@@ -283,10 +309,13 @@ impl Pace {
         let gone = now - TimeDelta::from_std(SLOTS_FOR).unwrap_or(TimeDelta::MAX);
         self.lanes.retain(|_, lane| lane.heard_at > gone);
         let others = self.lanes.iter().filter(|(name, _)| **name != beat.worker.0);
-        others.fold(Others { demand: 0, slots: 0 }, |sum, (_, lane)| {
-            let wants = lane.heard_at > now - WANTS_FOR;
-            let demand = sum.demand + if wants { u64::from(lane.demand) } else { 0 };
-            Others { demand, slots: sum.slots + lane.slots }
+        others.fold(Others { demand: 0, slots: 0, without: 0 }, |sum, (_, lane)| {
+            let demand = if lane.heard_at > now - WANTS_FOR { lane.demand } else { 0 };
+            Others {
+                demand: sum.demand + u64::from(demand),
+                slots: sum.slots + lane.slots,
+                without: sum.without + u32::from(demand > 0 && lane.slots == 0),
+            }
         })
     }
 
@@ -336,15 +365,26 @@ impl Pace {
 struct Others {
     demand: u64,
     slots: u32,
+    /// Workers that want slots and have none.
+    without: u32,
 }
 
-/// By need, at least what is in flight, and never more than the others leave.
+/// By need, never more than the others leave, and with one left to each of them that wants some and has none.
+/// It may be less than what is in flight, which then ends without a successor: an account in full use would
+/// else be its first worker's for good.
 fn share_of_slots(terms: &Terms, beat: &Beat, others: &Others) -> u32 {
     let need = u64::from(beat.demand) + u64::from(beat.in_use);
     let all = need + others.demand + u64::from(others.slots);
     let fair = (u64::from(terms.in_flight) * need).div_ceil(all.max(1));
     let left = terms.in_flight.saturating_sub(others.slots);
-    u32::try_from(fair.min(need)).unwrap_or(u32::MAX).min(left).max(beat.in_use)
+    // Of fewer slots than workers one is kept, or nobody would have any.
+    let ours = left.saturating_sub(others.without).max(left.min(1));
+    u32::try_from(fair.min(need)).unwrap_or(u32::MAX).min(ours)
+}
+
+/// So much later; a length that the calendar cannot hold is none.
+fn after(now: DateTime<Utc>, length: Duration) -> DateTime<Utc> {
+    now + TimeDelta::from_std(length).unwrap_or(TimeDelta::zero())
 }
 
 #[cfg(test)]

@@ -29,6 +29,9 @@ const IDLE: Duration = Duration::from_millis(500);
 const URGENT: Duration = Duration::from_millis(20);
 /// What becomes due within this is work already, so that its permits are here in time.
 const AHEAD: Duration = Duration::from_millis(300);
+/// A beat without an answer for so long is lost, and the next one is sent: a connection whose server is gone
+/// may be silent for a quarter of an hour, and the account would have no permits for as long.
+const ANSWERED_WITHIN: Duration = SLOTS_FOR;
 
 /// One beat with its answer.
 pub(super) struct Beaten {
@@ -52,11 +55,17 @@ impl<S: Schedule> Worker<S> {
             let Some(lane) = self.lanes.get_mut(&name) else { continue };
             lane.beats = true;
             lane.beat_at = now;
-            let told = lane.pacer().beat(&lane.step.worker, demand, lane.in_use(), now);
+            let in_use = lane.in_use();
+            let calls = (in_use, in_use + lane.free_slots(now));
+            let told = lane.pacer().beat(&lane.step.worker, demand, calls, now);
             let terms = *lane.pacer().terms();
-            let store = Arc::clone(&self.store);
+            let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
             self.tasks.spawn(async move {
-                let answer = store.beat_gateway(&name, &terms, &told).await;
+                let answer = tokio::select! {
+                    biased;
+                    answer = store.beat_gateway(&name, &terms, &told) => answer,
+                    () = clock.sleep(ANSWERED_WITHIN) => Err(ScheduleError::Unavailable("no answer".into())),
+                };
                 Done::Beat(Box::new(Beaten { gateway: name, told, asked_at: now, answer }))
             });
         }

@@ -122,7 +122,11 @@ impl Pacer {
             Door::Unheard | Door::Paused(_) => 0,
             Door::Broken => usize::from(state.probe == Probe::Here),
             Door::Open if self.terms.rate == 0 => usize::MAX,
-            Door::Open => state.charges.available(now),
+            // Who was claimed and waits comes first: else a claim that outlasts its permit never finds another.
+            Door::Open => {
+                let waiting = usize::try_from(state.asking.1).unwrap_or(usize::MAX);
+                state.charges.available(now).saturating_sub(waiting)
+            }
         }
     }
 
@@ -164,6 +168,10 @@ impl Pacer {
             Kind::Probe if state.probe == Probe::Out => state.probe = Probe::Ended(Probed::Unused),
             Kind::Probe => {}
             Kind::Free | Kind::Void => {}
+        }
+        drop(state);
+        if matches!(kind, Kind::Paced(_)) {
+            self.changed.notify_waiters();
         }
     }
 
@@ -264,9 +272,16 @@ impl Pacer {
             || matches!(state.probe, Probe::Ended(_))
     }
 
-    /// What the next beat tells. `demand`: calls that could start now; `in_use`: calls in flight.
+    /// What the next beat tells. `demand`: calls that could start now; `in_use`: calls in flight, and with
+    /// those that may begin before its answer is here.
     #[must_use]
-    pub fn beat(&self, worker: &WorkerName, demand: usize, in_use: usize, now: Mono) -> Beat {
+    pub fn beat(
+        &self,
+        worker: &WorkerName,
+        demand: usize,
+        (in_use, may_use): (usize, usize),
+        now: Mono,
+    ) -> Beat {
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let mut state = self.state();
         let is_paced = self.terms.rate > 0;
@@ -291,6 +306,7 @@ impl Pacer {
             held: charges,
             lookups: if is_paced { lookups_asked.saturating_sub(lookups) } else { 0 },
             in_use: number(in_use),
+            may_use: number(may_use),
             returned: state.charges.unused(),
             seen,
             probe: match state.probe {

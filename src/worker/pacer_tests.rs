@@ -32,7 +32,7 @@ impl Rig {
     }
 
     fn told(&self, demand: usize) -> Beat {
-        self.pacer.beat(&WorkerName("w1".into()), demand, 0, self.now())
+        self.pacer.beat(&WorkerName("w1".into()), demand, (0, 0), self.now())
     }
 
     fn grant(&self, gate: Gate) -> Grant {
@@ -118,6 +118,45 @@ fn a_void_ticket_waits_for_another_permit_and_gives_up_after_a_second() {
     };
     assert_eq!(rig.time.run(waits), Ok(()));
     assert_eq!(rig.told(0).wants, 0);
+}
+
+#[test]
+fn who_was_claimed_and_waits_has_its_permit_before_anything_else_is_claimed() {
+    let rig = Rig::new(100);
+    rig.permit(1);
+    let mut late = rig.pacer.take(1, rig.now()).remove(0);
+    rig.pass(551);
+    let waits = async {
+        let (granted, ()) =
+            futures_util::join!(rig.pacer.charges(rig.clock.as_ref(), Some(&mut late)), async {
+                rig.clock.sleep(Duration::from_millis(50)).await;
+                rig.permit(2);
+                assert_eq!(rig.pacer.available(rig.now()), 1, "one of them is spoken for");
+                drop(rig.pacer.take(1, rig.now()));
+            });
+        granted
+    };
+    assert_eq!(rig.time.run(waits), Ok(()));
+    assert_eq!(rig.pacer.available(rig.now()), 1);
+}
+
+#[test]
+fn what_is_given_back_wakes_who_waits_for_it() {
+    let rig = Rig::new(100);
+    rig.permit(1);
+    let mut held = rig.pacer.take(1, rig.now());
+    let began = rig.now();
+    let mut other = Ticket::new(Arc::clone(&rig.pacer), Kind::Void);
+    let waits = async {
+        let (granted, ()) =
+            futures_util::join!(rig.pacer.charges(rig.clock.as_ref(), Some(&mut other)), async {
+                rig.clock.sleep(Duration::from_millis(50)).await;
+                held.clear();
+            });
+        granted
+    };
+    assert_eq!(rig.time.run(waits), Ok(()));
+    assert_eq!(rig.now().0 - began.0, Duration::from_millis(50));
 }
 
 #[test]

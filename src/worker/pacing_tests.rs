@@ -9,6 +9,7 @@ use crate::domain::state::Status;
 use crate::domain::verdict::NotSent;
 use crate::gateway::{Pacing, Profile};
 use crate::platform::clock::{Clock, SharedClock};
+use crate::schedule::{Fault, Verb};
 use chrono::{DateTime, TimeDelta, Utc};
 use secrecy::SecretString;
 use std::sync::Arc;
@@ -76,6 +77,23 @@ fn three_workers_keep_one_rate_over_any_ten_seconds_although_one_of_them_dies() 
     }
     let (fewest, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
     assert!(*fewest >= RATE * 95 / 10 && *most <= RATE * 105 / 10, "{fewest} to {most}");
+}
+
+#[test]
+fn a_beat_whose_connection_is_dead_is_given_up_and_the_next_one_is_sent() {
+    let rig = rig(40);
+    let mut beats = 0;
+    rig.world.memory.inject(move |verb| match verb {
+        Verb::Beat => {
+            beats += 1;
+            if beats == 3 { Fault::Slow(Duration::from_secs(900)) } else { Fault::None }
+        }
+        _ => Fault::None,
+    });
+    let began = rig.world.now();
+    let ids: Vec<_> = (0..10).map(|n| add(&rig, n, began + TimeDelta::seconds(3))).collect();
+    rig.run(|time| async move { time.sleep(Duration::from_secs(10)).await });
+    assert!(ids.iter().all(|id| rig.world.status(*id) == Status::Completed));
 }
 
 #[test]

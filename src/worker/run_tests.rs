@@ -218,7 +218,7 @@ fn what_is_behind_lets_notices_and_scans_take_turns_and_catches_up_between_polls
         rate: 0,
         became: None,
     };
-    lane.pacer().answered(&lane.pacer().beat(&lane.step.worker, 0, 0, now), &grant, now);
+    lane.pacer().answered(&lane.pacer().beat(&lane.step.worker, 0, (0, 0), now), &grant, now);
     assert_eq!((lane.takes(now, 5), lane.until_catch_up(now)), (5, None));
     lane.behind = true;
     assert_eq!((lane.takes(now, 5), lane.until_catch_up(now)), (5, Some(Duration::ZERO)));

@@ -4,7 +4,7 @@
 //! one call, and its end decides. A call that began before says nothing about the probe. If the prober dies,
 //! its lease runs out and another probes.
 
-use super::{Beat, Pace, Window};
+use super::{Beat, Pace, Terms, Window, after};
 use crate::domain::ids::WorkerName;
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -42,6 +42,15 @@ impl Breaker {
             Self::Closed => "closed",
             Self::Open { .. } => "open",
             Self::Probing { .. } => "half_open",
+        }
+    }
+
+    /// Nothing is waited for longer than a minute, or a probe's lease.
+    pub(super) fn follow_the_clock(&mut self, terms: &Terms, now: DateTime<Utc>) {
+        match self {
+            Self::Closed => {}
+            Self::Open { until } => *until = (*until).min(now + LONGEST),
+            Self::Probing { until, .. } => *until = (*until).min(after(now, terms.probe_lease)),
         }
     }
 

@@ -27,6 +27,7 @@ fn of(worker: &str, demand: u32) -> Beat {
         held: 0,
         lookups: 0,
         in_use: 0,
+        may_use: 0,
         returned: 0,
         seen: Seen::default(),
         probe: None,
@@ -291,11 +292,102 @@ fn slots_are_shared_by_need_and_those_of_a_dead_worker_come_back() {
     assert_eq!(slots("w2", 100, 0, 10), 0, "all of them are in use for all that is known");
     assert_eq!(slots("w1", 100, 4, 100), 7, "half, as two want them, and it has some in flight");
     assert_eq!(slots("w2", 100, 0, 110), 5);
-    assert_eq!(slots("w1", 0, 2, 200), 2, "what is in flight stays");
-    assert_eq!(slots("w2", 100, 5, 210), 10);
+    assert_eq!(slots("w1", 0, 2, 200), 1, "nothing follows what is in flight");
+    assert_eq!(slots("w2", 100, 5, 210), 10, "which is in use until it ends");
     // The first one dies.
     assert_eq!(slots("w2", 100, 10, 5_100), 10);
     assert_eq!(slots("w2", 100, 10, 5_300), 12);
+}
+
+/// Workers that always have more to do than slots, and fill each at once; what each of them has in flight at
+/// the end.
+fn in_flight_after(rounds: i64, workers: usize, in_flight: u32) -> Vec<u32> {
+    let terms = Terms { rate: 0, in_flight, ..terms() };
+    let mut pace = Pace::new(at(0));
+    let (mut calls, mut shares) = (vec![0; workers], vec![0; workers]);
+    for round in 0..rounds {
+        for worker in 0..workers {
+            // One of its calls ends between two beats, and another one begins if it may.
+            let may_use = shares[worker].max(calls[worker]);
+            let beat = Beat { in_use: calls[worker], may_use, ..of(&format!("w{worker}"), 100) };
+            let now = at(round * 75 + i64::try_from(worker).expect("small"));
+            let slots = pace.beat(&terms, &beat, now).slots.expect("a common limit");
+            shares[worker] = slots;
+            calls[worker] = slots.max(calls[worker].saturating_sub(1));
+            assert!(calls.iter().sum::<u32>() <= in_flight, "{calls:?}");
+        }
+    }
+    calls
+}
+
+#[test]
+fn an_account_in_full_use_is_shared_with_whoever_comes_and_nobody_is_left_without_a_slot() {
+    assert!(in_flight_after(40, 2, 12).iter().all(|calls| (5..=7).contains(calls)));
+    for (workers, in_flight) in [(3, 4), (5, 12), (7, 20), (12, 12)] {
+        let calls = in_flight_after(100, workers, in_flight);
+        assert!(calls.iter().all(|calls| *calls > 0), "{calls:?}");
+        assert!(calls.iter().sum::<u32>() * 10 >= in_flight * 9, "{calls:?} of {in_flight}");
+    }
+    assert_eq!(in_flight_after(100, 5, 2).iter().sum::<u32>(), 2, "fewer slots than workers");
+}
+
+#[test]
+fn a_slot_is_nobody_else_s_before_its_worker_knows_that_it_lost_it() {
+    let terms = Terms { rate: 0, in_flight: 12, ..terms() };
+    let mut pace = Pace::new(at(0));
+    let mut slots = |worker: &str, in_use, may_use, ms| {
+        pace.beat(&terms, &Beat { in_use, may_use, ..of(worker, 100) }, at(ms)).slots
+    };
+    assert_eq!(slots("w1", 0, 0, 0), Some(12));
+    assert_eq!(slots("w2", 0, 0, 10), Some(0));
+    assert_eq!(slots("w1", 4, 12, 75), Some(7), "it hears this a moment later");
+    assert_eq!(slots("w2", 0, 0, 85), Some(0));
+    assert_eq!(slots("w1", 7, 7, 150), Some(7));
+    assert_eq!(slots("w2", 0, 0, 160), Some(5));
+}
+
+#[test]
+fn a_probe_is_for_a_worker_that_has_a_slot_for_it() {
+    let terms = Terms { rate: 0, in_flight: 4, ..terms() };
+    let mut pace = Pace::new(at(0));
+    let all = Beat { in_use: 4, ..of("w1", 1) };
+    pace.beat(&terms, &all, at(0));
+    pace.breaker = Breaker::Open { until: at(100) };
+    let grant = pace.beat(&terms, &of("w2", 1), at(100));
+    assert_eq!((grant.gate, grant.slots), (Gate::Broken, Some(0)));
+    assert_eq!(pace.beat(&terms, &all, at(110)).gate, Gate::Broken, "all of them are in use");
+    assert_eq!(pace.beat(&terms, &Beat { in_use: 1, ..all }, at(120)).gate, Gate::Probe);
+}
+
+#[test]
+fn a_clock_that_was_set_back_keeps_an_account_waiting_no_longer_than_its_rules() {
+    const DAY: i64 = 86_400_000;
+    let terms = Terms { in_flight: 12, ..terms() };
+    let mut pace = Pace::new(at(DAY));
+    let full = Beat { lookups: 5, ..of("w1", 100) };
+    let before = pace.beat(&terms, &full, at(DAY)).charges.expect("the first");
+    pace.beat(&terms, &saw("w2", &[Call::RateLimited(Some(Duration::from_secs(5)))]), at(DAY + 1));
+    pace.throttle = WHOLE;
+    // A day back: what was reserved lies as far ahead as it did, and not a day.
+    assert_eq!(pace.beat(&terms, &full, at(0)).gate, Gate::Paused(at(3_600_000)), "the longest pause");
+    pace.paused_until = None;
+    let grant = pace.beat(&terms, &full, at(10));
+    let from = grant.charges.expect("not a day later").from;
+    assert!(from >= at(0) + (before.until - at(DAY)) && from < at(1_000), "{from}");
+    assert!(grant.lookups.is_some_and(|reserved| reserved.from < at(1_000)));
+    // Nor do the dead keep their slots, or a breaker its word, for as long.
+    assert_eq!(pace.beat(&terms, &full, at(6_000)).slots, Some(12));
+    pace.breaker = Breaker::Open { until: at(DAY) };
+    assert_eq!(pace.beat(&terms, &full, at(7_000)).gate, Gate::Broken);
+    assert_eq!(pace.beat(&terms, &full, at(67_000)).gate, Gate::Probe);
+    pace.breaker = Breaker::Probing { worker: WorkerName("w2".into()), until: at(DAY) };
+    assert_eq!(pace.beat(&terms, &full, at(67_000)).gate, Gate::Broken);
+    assert_eq!(pace.beat(&terms, &full, at(92_000)).gate, Gate::Probe);
+    // And calls of the day to come count for nothing.
+    pace.breaker = Breaker::Closed;
+    pace.window.count(&seen(&[Call::Answered; 500]), at(DAY));
+    pace.beat(&terms, &saw("w1", &[Call::Failed; 10]), at(93_000));
+    assert!(matches!(pace.breaker, Breaker::Open { .. }), "{:?}", pace.window);
 }
 
 #[test]

@@ -23,6 +23,7 @@ fn beat(worker: &str, demand: u32) -> Beat {
         held: 0,
         lookups: 0,
         in_use: 0,
+        may_use: 0,
         returned: 0,
         seen: Seen::default(),
         probe: None,
