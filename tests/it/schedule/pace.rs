@@ -5,9 +5,11 @@ use super::world::World;
 use crate::support::eventually;
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::join_all;
+use punctual::domain::facts::VoidSupport;
 use punctual::domain::ids::{GatewayName, WorkerName};
 use punctual::domain::pace::{Beat, Breaker, Call, Gate, Grant, Probed, Reserved, Seen, Terms};
 use punctual::schedule::Postgres;
+use sqlx::Executor;
 use std::time::Duration;
 
 fn terms(rate: u32) -> Terms {
@@ -38,6 +40,30 @@ fn saw(worker: &str, calls: &[Call]) -> Beat {
 
 async fn tell(schedule: &Postgres, terms: &Terms, beat: &Beat) -> Grant {
     schedule.beat_gateway(&GatewayName("sandbox".into()), terms, beat).await.expect("an answer")
+}
+
+#[tokio::test]
+async fn of_workers_that_start_at_once_each_learns_the_account_on_record() {
+    let world = World::new().await;
+    let name = GatewayName("sandbox".into());
+    let mut other = world.sql().await;
+    other.execute("BEGIN").await.expect("a transaction");
+    let first = "INSERT INTO gateways (name, account, voids_by_key) VALUES ('sandbox', 'account-1', true)";
+    other.execute(first).await.expect("written, and not committed");
+    let waiting = "SELECT count(*) FROM pg_stat_activity
+                   WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let same = world.worker.register_gateway(&name, "account-1", VoidSupport::ByKey);
+    let different = world.worker.register_gateway(&name, "account-2", VoidSupport::None);
+    let (same, different, ()) = tokio::join!(same, different, async {
+        eventually("both wait for the first", Duration::from_secs(10), || async {
+            (world.one::<i64>(waiting).await > 1).then_some(())
+        })
+        .await;
+        other.execute("COMMIT").await.expect("committed");
+    });
+    assert_eq!(same.expect("an answer"), "account-1");
+    assert_eq!(different.expect("an answer"), "account-1");
+    assert!(world.one::<bool>("SELECT voids_by_key FROM gateways").await, "another account has no say");
 }
 
 #[tokio::test]
