@@ -8,7 +8,9 @@ use crate::support::audit::audit;
 use crate::support::brokers::{Brokers, erase, retire, skip_all};
 use crate::support::eventually;
 use crate::support::installation::Installation;
-use crate::support::steady::{Load, Pace, REFUSED, caught_up, charges, claims, created, kafka_is, told};
+use crate::support::steady::{
+    Load, Pace, REFUSED, caught_up, charges, claims, committed, created, kafka_is, told,
+};
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::StreamExt;
 use std::time::Duration;
@@ -134,7 +136,18 @@ async fn skipped(figures: &mut Figures, site: &mut Installation, servers: &str, 
     passed(Utc::now(), Duration::from_secs(5)).await;
     let by_scan = claims(site, &["claimed_late"]).await;
     figures.holds("carried by the late scan", by_scan, "more than 0", Holds(by_scan > 0));
-    ended(figures, site, "offsets set to the end", from).await;
+    caught_up(site, Utc::now() - TimeDelta::seconds(1), Duration::from_secs(90)).await;
+    span(figures, site, "offsets set to the end", from, MINUTE).await;
+    // Whoever moves offsets commits for others: what was staged and is not due yet is passed over as well.
+    let nothing_is_ahead = || async {
+        let (looked_at, ahead) = committed(site, PARTITIONS).await?;
+        (looked_at > 0 && ahead.is_empty()).then_some(looked_at)
+    };
+    let what = "all that was passed over has been claimed";
+    let looked_at = eventually(what, Duration::from_secs(180), nothing_is_ahead).await;
+    let took = since(from);
+    let shown = format!("after {took} ms, {looked_at} looked at");
+    figures.holds(what, shown, "at most 180,000 ms", Holds(took <= 180_000));
 }
 
 /// Every topic is deleted, made anew 20 s later, and nobody is started anew. Gives an instant from which the
