@@ -196,7 +196,7 @@ pub async fn relay(process: Process) -> Result<(), Ended> {
         clock: process.clock.clone(),
     };
     let ring = relay::Ring {
-        producer: bucket::Producer::new(kafka).map_err(usage)?,
+        producer: bucket::Producer::new(kafka, process.clock.clone()).map_err(usage)?,
         names: bucket::Names::new(&kafka.topic_prefix),
     };
     tracing::info!(holder = relay.holder, "the relay works");

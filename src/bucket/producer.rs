@@ -14,13 +14,19 @@
 use super::connect::{BadSettings, Logged, client};
 use super::names::Names;
 use super::notice::{Envelope, value_of};
+use crate::platform::clock::SharedClock;
 use crate::platform::config::Kafka;
 use rdkafka::config::ClientConfig;
 use rdkafka::error::KafkaError;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord, Producer as _};
 use std::fmt;
+use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// The client gives up a record after 30 s. One that has not even done that by now is stuck.
+const LONGEST: Duration = Duration::from_secs(45);
 
 /// A record to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +72,8 @@ pub struct NotAcknowledged {
 /// An idempotent producer.
 pub struct Producer {
     settings: ClientConfig,
-    /// Replaced after a fatal error, since such a client never sends again.
+    clock: SharedClock,
+    /// Replaced after a fatal error and when it is stuck, since such a client never sends again.
     current: Mutex<FutureProducer<Logged>>,
 }
 
@@ -81,7 +88,7 @@ impl Producer {
     ///
     /// # Errors
     /// [`BadSettings`]; an absent broker is not one of them.
-    pub fn new(kafka: &Kafka) -> Result<Self, BadSettings> {
+    pub fn new(kafka: &Kafka, clock: SharedClock) -> Result<Self, BadSettings> {
         let mut settings = client(kafka)?;
         settings
             .set("enable.idempotence", "true")
@@ -97,11 +104,11 @@ impl Producer {
             .set("partitioner", "murmur2_random")
             .set("allow.auto.create.topics", "false");
         let current = Mutex::new(settings.create_with_context(Logged)?);
-        Ok(Self { settings, current })
+        Ok(Self { settings, clock, current })
     }
 
     /// Publishes a batch, in its order within each partition, and waits for every report: at most
-    /// 30 s when nothing answers.
+    /// 30 s when nothing answers, and never longer than 45.
     ///
     /// Dropping the future does not take anything back.
     ///
@@ -112,28 +119,46 @@ impl Producer {
         #[expect(clippy::result_large_err, reason = "the library gives a refused record back by value")]
         let sent: Vec<_> = batch.iter().map(|record| producer.send_result(record_of(record))).collect();
         let mut failed = Failed { of: batch.len(), indexes: Vec::new(), first: None };
+        let mut limit = pin!(self.clock.sleep(LONGEST));
+        let mut is_stuck = false;
         for (index, sent) in sent.into_iter().enumerate() {
-            match sent {
-                Err((error, _)) => failed.add(index, &error),
-                Ok(report) => match report.await {
-                    Ok(Ok(_)) => {}
-                    Ok(Err((error, _))) => failed.add(index, &error),
-                    Err(_) => failed.add(index, &KafkaError::Canceled),
-                },
+            let report = match sent {
+                Err((error, _)) => {
+                    failed.add(index, &error);
+                    continue;
+                }
+                Ok(report) => report,
+            };
+            let reported = tokio::select! {
+                biased;
+                reported = report => reported.ok(),
+                () = limit.as_mut(), if !is_stuck => {
+                    is_stuck = true;
+                    None
+                }
+                () = std::future::ready(()), if is_stuck => None,
+            };
+            match reported {
+                Some(Ok(_)) => {}
+                Some(Err((error, _))) => failed.add(index, &error),
+                None => failed.add(index, &KafkaError::Canceled),
             }
         }
-        if !failed.indexes.is_empty() {
-            self.replace_if_dead(&producer);
+        if is_stuck {
+            self.replace(&producer, "no report within 45 s");
+        } else if !failed.indexes.is_empty()
+            && let Some((_, reason)) = producer.client().fatal_error()
+        {
+            self.replace(&producer, &reason);
         }
         failed.into_result()
     }
 
-    fn replace_if_dead(&self, used: &FutureProducer<Logged>) {
-        let Some((code, reason)) = used.client().fatal_error() else { return };
+    fn replace(&self, used: &FutureProducer<Logged>, reason: &str) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         // Another batch may have replaced it already.
-        if current.client().fatal_error().is_some() {
-            tracing::error!(%code, reason, "the Kafka producer cannot go on; a new one takes its place");
+        if current.client().native_ptr() == used.client().native_ptr() {
+            tracing::error!(reason, "the Kafka producer cannot go on; a new one takes its place");
             match self.settings.create_with_context(Logged) {
                 Ok(fresh) => *current = fresh,
                 Err(error) => tracing::error!(%error, "no new Kafka producer; the next batch tries again"),
@@ -171,5 +196,44 @@ fn record_of(record: &Outgoing) -> FutureRecord<'_, str, [u8]> {
     match record.partition {
         Some(partition) => outgoing.headers(headers).partition(partition),
         None => outgoing.headers(headers),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::lease::Mono;
+    use crate::platform::clock::{Clock, Host};
+    use chrono::{DateTime, Utc};
+    use futures_util::future::BoxFuture;
+    use std::sync::Arc;
+
+    /// Every sleep is over at once.
+    struct Hurried;
+
+    impl Clock for Hurried {
+        fn wall(&self) -> DateTime<Utc> {
+            Host.wall()
+        }
+
+        fn mono(&self) -> Mono {
+            Host.mono()
+        }
+
+        fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+            Box::pin(std::future::ready(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_reports_nothing_is_not_waited_for_and_is_replaced() {
+        let nobody = Kafka { bootstrap_servers: "127.0.0.1:1".into(), ..Kafka::default() };
+        let producer = Producer::new(&nobody, Arc::new(Hurried)).unwrap();
+        let first = producer.current.lock().unwrap().client().native_ptr();
+        let (topic, key) = ("payments.due.now".to_owned(), "k".to_owned());
+        let record = Outgoing { topic, partition: Some(0), key, value: vec![1], headers: Vec::new() };
+        let refused = producer.publish(&[record.clone(), record]).await.unwrap_err();
+        assert_eq!((refused.indexes, refused.of), (vec![0, 1], 2));
+        assert_ne!(producer.current.lock().unwrap().client().native_ptr(), first);
     }
 }

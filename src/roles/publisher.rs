@@ -30,7 +30,7 @@ pub async fn publisher(process: Process) -> Result<(), Ended> {
         clock: process.clock.clone(),
         condition,
     };
-    let producer = bucket::Producer::new(kafka).map_err(usage)?;
+    let producer = bucket::Producer::new(kafka, process.clock.clone()).map_err(usage)?;
     tracing::info!(holder = publisher.holder, "the publisher works");
     let ended = publisher::run(&publisher, &schedule, &producer, &process.shutdown).await;
     schedule.close().await;

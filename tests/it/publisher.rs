@@ -124,7 +124,7 @@ impl World {
         let history = connect(&settings, Access::Worker).await.expect("a worker connects");
         let form = Form::new(&kafka.topic_prefix, PARTITIONS);
         let events = Events::from_now(&form.topic).await;
-        let producer = Producer::new(&kafka).expect("settings");
+        let producer = Producer::new(&kafka, clock).expect("settings");
         Self { history, database, producer, form, events, _ring: ring }
     }
 

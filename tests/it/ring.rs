@@ -79,7 +79,7 @@ async fn a_notice_lies_where_murmur2_random_puts_its_key() {
     let made = NewTopic::new(&topic, 12, TopicReplication::Fixed(1));
     admin().create_topics(&[made], &AdminOptions::new()).await.expect("an answer")[0].as_ref().expect("made");
     let theirs: FutureProducer = client().set("partitioner", "murmur2_random").create().expect("settings");
-    let ours = Producer::new(&TestRing::named()).expect("settings");
+    let ours = Producer::new(&TestRing::named(), host()).expect("settings");
     let mut used = BTreeMap::new();
     for number in 0..60 {
         let notice = notice(number, Host.wall());

@@ -73,7 +73,7 @@ impl TestRing {
         let kafka = Self::named();
         let left = topics::apply(&kafka, &host()).await.expect("topics");
         assert_eq!(left, []);
-        let producer = Producer::new(&kafka).expect("settings");
+        let producer = Producer::new(&kafka, host()).expect("settings");
         let relay = relay::Ring { producer, names: Names::new(&kafka.topic_prefix) };
         Self { kafka, clock: Arc::default(), relay }
     }
