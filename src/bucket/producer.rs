@@ -1,9 +1,9 @@
 //! Publishes and knows what was acknowledged.
 //!
-//! **Promise.** [`Producer::publish`] returns only when every record of the batch has its delivery
-//! report: `Ok` means that all in-sync replicas have all of them, the error names those that may
-//! not be there. A named record may still have arrived; publishing it again makes a duplicate, which
-//! the claim refuses.
+//! **Promise.** [`Producer::publish`] answers `Ok` only when every record of the batch has its delivery
+//! report and all in-sync replicas have all of them; the error names those that may not be there. A
+//! client that reports neither within 45 s is stuck and is replaced. A named record may still have
+//! arrived; publishing it again makes a duplicate, which the claim refuses.
 //!
 //! **Why this way.** Idempotence keeps a partition in order through the client's own retries.
 //! Sending all and joining the reports is what makes batches; awaiting one by one would wait a
