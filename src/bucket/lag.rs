@@ -76,6 +76,11 @@ impl Report {
         lag.collect()
     }
 
+    /// Committed (or first) offset and end of a partition, if it was looked at.
+    pub(super) fn of_part(&self, part: Part) -> Option<(i64, i64)> {
+        self.parts.get(&part).copied()
+    }
+
     /// What is unread of a channel, over `ours`; `next` is the next offset that we would read, where
     /// we have read any. `None`: the report is older than the assignment.
     pub(super) fn backlog(

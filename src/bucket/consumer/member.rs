@@ -5,6 +5,7 @@
 //! what is ours, and pause. A commit that waits is never made here: it would wait without limit.
 
 use super::RingEvent;
+use super::unread::Unread;
 use crate::bucket::connect::Logged;
 use crate::bucket::lag::{PartitionLag, Report};
 use crate::bucket::names::Names;
@@ -56,6 +57,8 @@ struct State {
     /// Nothing of the minute buckets is fetched: their reader has room for what is due only.
     minutes_wait: bool,
     report: Option<Report>,
+    /// Of what is ours and not paused.
+    unread: Unread,
     answered_at: Option<Duration>,
     /// From an assignment, of none too, to its end: the group counts on us.
     is_assigned: bool,
@@ -139,17 +142,34 @@ impl Shared {
 
     pub(in crate::bucket) fn answered(&self, report: Option<Report>) {
         let now = self.clock.mono().0;
+        let offsets = self.offsets.lock();
         let mut state = self.state();
-        state.answered_at = Some(now);
-        state.report = report.or(state.report.take());
+        let State { answered_at, unread, ours, paused, .. } = &mut *state;
+        *answered_at = Some(now);
+        if let Some(report) = report {
+            let next = |(channel, partition)| offsets.next_offset(channel, partition);
+            unread.seen(&report, ours.difference(paused).copied(), next, now);
+            state.report = Some(report);
+        }
+    }
+
+    /// A partition whose records lie at its leader and do not come.
+    pub(super) fn stuck(&self) -> Option<Part> {
+        self.state().unread.stuck()
     }
 
     pub(super) fn throttle(&self, on: bool) {
-        self.state().throttled = on;
+        let mut state = self.state();
+        state.throttled = on;
+        state.unread.forget();
     }
 
     pub(super) fn let_minutes_wait(&self, on: bool) {
-        self.state().minutes_wait = on;
+        let mut state = self.state();
+        if state.minutes_wait != on {
+            state.minutes_wait = on;
+            state.unread.forget();
+        }
     }
 
     #[cfg(any(test, feature = "simulation"))]
@@ -245,6 +265,7 @@ impl Shared {
         // partitions.
         state.leave_paused();
         state.report = None;
+        state.unread.forget();
         state.open.clear();
     }
 
@@ -252,6 +273,7 @@ impl Shared {
         let gone = {
             let mut state = self.state();
             state.leave_paused();
+            state.unread.forget();
             state.is_assigned = false;
             std::mem::take(&mut state.ours)
         };

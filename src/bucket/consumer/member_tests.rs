@@ -195,6 +195,42 @@ fn while_minutes_wait_only_what_is_due_already_is_read() {
 }
 
 #[test]
+fn records_that_do_not_come_although_nothing_holds_them_back_are_told() {
+    let (hand, shared) = at("2026-11-29T14:07:30Z");
+    shared.assigned(&everything());
+    shared.turn();
+    let now = (Channel::Now, 1);
+    // The second bucket is far ahead, and paused.
+    let unread = || Some(report(&[(now, 3, 8), ((bucket(40), 0), 0, 900)]));
+    let wait_20_s_after = |change: &dyn Fn(), from: &str, to: &str| {
+        set(&hand, from);
+        shared.answered(unread());
+        change();
+        set(&hand, to);
+        shared.answered(unread());
+        shared.stuck()
+    };
+    let nothing: &dyn Fn() = &|| {};
+    assert_eq!(wait_20_s_after(nothing, "2026-11-29T14:07:30Z", "2026-11-29T14:07:50Z"), Some(now));
+    let full: &dyn Fn() = &|| shared.throttle(true);
+    assert_eq!(wait_20_s_after(full, "2026-11-29T14:07:50Z", "2026-11-29T14:08:10Z"), None);
+    let let_wait: &dyn Fn() = &|| shared.let_minutes_wait(true);
+    assert_eq!(wait_20_s_after(let_wait, "2026-11-29T14:08:10Z", "2026-11-29T14:08:30Z"), None);
+    let taken: &dyn Fn() = &|| assert!(shared.offsets.lock().taken(Channel::Now, 1, 3).is_some());
+    assert_eq!(wait_20_s_after(taken, "2026-11-29T14:08:30Z", "2026-11-29T14:08:50Z"), None);
+    let anew: &dyn Fn() = &|| {
+        shared.assigned(&everything());
+        shared.throttle(false);
+        shared.let_minutes_wait(false);
+        shared.turn();
+    };
+    assert_eq!(wait_20_s_after(anew, "2026-11-29T14:08:50Z", "2026-11-29T14:09:10Z"), None);
+    set(&hand, "2026-11-29T14:09:30Z");
+    shared.answered(unread());
+    assert_eq!(shared.stuck(), Some(now));
+}
+
+#[test]
 fn a_fence_soon_after_a_silent_group_may_have_been_our_own_doing() {
     let (hand, shared) = at("2026-11-29T14:07:30Z");
     assert!(!shared.lost_lately());

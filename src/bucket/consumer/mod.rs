@@ -27,6 +27,7 @@ mod member;
 mod poll;
 #[cfg(any(test, feature = "simulation"))]
 mod simulated;
+mod unread;
 
 use super::connect::{BadSettings, Logged, client};
 use super::lag::{self, PartitionLag};
@@ -73,7 +74,8 @@ pub enum RingEvent {
     /// Stop: who joins again takes the name back, and the two go on taking it from each other. Never said
     /// within a minute of a silent group: then it may have been ourselves.
     Replaced,
-    /// The client cannot go on (the group refuses us). Nothing more comes; leave and join anew.
+    /// The client cannot go on (the group refuses us, or what lies unread does not come). Nothing more comes;
+    /// leave and join anew.
     Ended(String),
 }
 

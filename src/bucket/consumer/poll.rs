@@ -58,7 +58,7 @@ pub(super) fn run(
             Err(std_mpsc::TryRecvError::Empty) => {}
         }
         poller.tend();
-        if let Err(last) = poller.poll() {
+        if let Err(last) = poller.is_served().and_then(|()| poller.poll()) {
             shared.end(last);
             break;
         }
@@ -92,6 +92,17 @@ impl Poller<'_> {
         if now.saturating_sub(self.stored_at) >= STORE_EVERY {
             self.stored_at = now;
             self.shared.store(&self.consumer);
+        }
+    }
+
+    /// `Err`: the client has records to fetch and does not; only another client will.
+    fn is_served(&self) -> Result<(), RingEvent> {
+        match self.shared.stuck() {
+            Some((channel, partition)) if !self.leaving => {
+                let topic = self.shared.names.topic(channel);
+                Err(RingEvent::Ended(format!("records of {topic}[{partition}] lie unread and do not come")))
+            }
+            Some(_) | None => Ok(()),
         }
     }
 

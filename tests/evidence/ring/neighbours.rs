@@ -24,7 +24,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 /// Turns of each half.
-const PAIRS: usize = 3;
+const PAIRS: usize = 5;
 /// Payments of the fast gateway a turn, fifty a second.
 const FAST: i32 = 300;
 /// Payments of the slow one beside them, in the same six seconds.
@@ -136,11 +136,14 @@ pub async fn a_slow_gateway_slows_no_other(figures: &mut Figures) {
     let _warm = alone.turn("first", 0, 50).await;
     let _warm = beside.turn("first", 1, 50).await;
     for pair in 0..PAIRS {
-        of_alone.extend(alone.turn(&format!("alone-{pair}"), 0, FAST).await);
-        of_beside.extend(beside.turn(&format!("beside-{pair}"), SLOW, FAST).await);
+        let by_itself = alone.turn(&format!("alone-{pair}"), 0, FAST).await;
+        let not_alone = beside.turn(&format!("beside-{pair}"), SLOW, FAST).await;
+        let p99 = |late: &[i64]| percentile(&sorted(late), 99);
+        println!("  turn {pair}: p99 {} ms alone, {} ms beside", p99(&by_itself), p99(&not_alone));
+        of_alone.extend(by_itself);
+        of_beside.extend(not_alone);
     }
-    of_alone.sort_unstable();
-    of_beside.sort_unstable();
+    let (of_alone, of_beside) = (sorted(&of_alone), sorted(&of_beside));
     let told = |late: &[i64]| {
         let (p50, p99) = (percentile(late, 50), percentile(late, 99));
         format!("p50 {p50}, p99 {p99}, most {} ms of {}", late[late.len() - 1], late.len())
@@ -161,6 +164,12 @@ pub async fn a_slow_gateway_slows_no_other(figures: &mut Figures) {
     figures.holds("notices of the slow one that wait at the end", waiting, &bound, Holds(waiting > HOLD));
     alone.end().await;
     beside.end().await;
+}
+
+fn sorted(late: &[i64]) -> Vec<i64> {
+    let mut late = late.to_vec();
+    late.sort_unstable();
+    late
 }
 
 /// Payments of the slow gateway that are due and were not asked for.
