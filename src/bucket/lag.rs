@@ -40,7 +40,7 @@ pub struct PartitionLag {
     pub channel: Channel,
     /// The partition of the topic.
     pub partition: i32,
-    /// Next offset of the group: committed, or the log's first.
+    /// Next offset of the group: committed, or the log's first where that lies outside the log.
     pub committed: i64,
     /// One past the last record.
     pub end: i64,
@@ -54,30 +54,54 @@ impl PartitionLag {
     }
 }
 
+/// What the leader and the group have of one partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Extent {
+    /// Of the log, which moves with retention.
+    pub(super) begin: i64,
+    /// Where the group goes on: its committed offset, or the beginning if that lies outside the log.
+    pub(super) committed: i64,
+    /// One past the last record.
+    pub(super) end: i64,
+}
+
+impl Extent {
+    pub(super) fn new(begin: i64, committed: Option<i64>, end: i64) -> Self {
+        let within = committed.filter(|committed| (begin..=end).contains(committed));
+        Self { begin, committed: within.unwrap_or(begin), end }
+    }
+
+    /// Whether there are records from `next` on, the offset that we would read where we have read any. One past
+    /// the end is of another log, of the same name, and its reader has to begin anew.
+    pub(super) fn is_unread(self, next: Option<i64>) -> bool {
+        let next = next.unwrap_or(self.committed);
+        if next > self.end { self.begin < self.end } else { next.max(self.begin) < self.end }
+    }
+}
+
 /// One look at all partitions that are ours.
 #[derive(Debug, Default)]
 pub(super) struct Report {
-    parts: BTreeMap<(Channel, i32), (i64, i64)>,
+    parts: BTreeMap<Part, Extent>,
 }
 
 impl Report {
-    /// Committed (or first) offset and end of each partition.
-    pub(super) fn of(parts: BTreeMap<(Channel, i32), (i64, i64)>) -> Self {
+    pub(super) fn of(parts: BTreeMap<Part, Extent>) -> Self {
         Self { parts }
     }
 
     pub(super) fn lag(&self) -> Vec<PartitionLag> {
-        let lag = self.parts.iter().map(|(&(channel, partition), &(committed, end))| PartitionLag {
+        let lag = self.parts.iter().map(|(&(channel, partition), extent)| PartitionLag {
             channel,
             partition,
-            committed,
-            end,
+            committed: extent.committed,
+            end: extent.end,
         });
         lag.collect()
     }
 
-    /// Committed (or first) offset and end of a partition, if it was looked at.
-    pub(super) fn of_part(&self, part: Part) -> Option<(i64, i64)> {
+    /// What there is of a partition, if it was looked at.
+    pub(super) fn of_part(&self, part: Part) -> Option<Extent> {
         self.parts.get(&part).copied()
     }
 
@@ -93,7 +117,7 @@ impl Report {
         for part in ours.range((channel, i32::MIN)..=(channel, i32::MAX)) {
             match self.parts.get(part) {
                 None => return None,
-                Some(&(committed, end)) if next(part.1).unwrap_or(committed) < end => all = Backlog::Unread,
+                Some(extent) if extent.is_unread(next(part.1)) => all = Backlog::Unread,
                 Some(_) => {}
             }
         }
@@ -176,12 +200,11 @@ fn look(
 ) -> KafkaResult<Report> {
     let committed =
         offsets_of(shared, &observer.committed_offsets(list(shared, ours, Offset::Invalid), ANSWER_WITHIN)?);
-    let fresh: Vec<_> = ours.iter().filter(|part| !committed.contains_key(part)).copied().collect();
-    let begins =
-        if fresh.is_empty() { BTreeMap::new() } else { ask(observer, shared, &fresh, Offset::Beginning)? };
+    // Retention may have deleted what the group has not read.
+    let begins = ask(observer, shared, ours, Offset::Beginning)?;
     let parts = ours.iter().filter_map(|part| {
-        let committed = committed.get(part).or_else(|| begins.get(part))?;
-        Some((*part, (*committed, *ends.get(part)?)))
+        let (begin, end) = (begins.get(part)?, ends.get(part)?);
+        Some((*part, Extent::new(*begin, committed.get(part).copied(), *end)))
     });
     Ok(Report::of(parts.collect()))
 }
@@ -214,4 +237,28 @@ fn offsets_of(shared: &Shared, list: &TopicPartitionList) -> BTreeMap<(Channel, 
         }
     });
     offsets.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_committed_offset_outside_the_log_is_its_beginning() {
+        let committed = |begin, committed, end| Extent::new(begin, committed, end).committed;
+        assert_eq!(committed(20, Some(10), 20), 20, "deleted before it was read");
+        assert_eq!(committed(0, Some(4_000), 500), 0, "another log of the same name");
+        assert_eq!(committed(0, None, 5), 0);
+        assert_eq!((committed(0, Some(5), 5), committed(3, Some(3), 9)), (5, 3));
+    }
+
+    #[test]
+    fn what_was_deleted_is_not_unread_and_what_lies_in_another_log_is() {
+        let deleted = Extent::new(20, Some(10), 20);
+        assert!(!deleted.is_unread(None) && !deleted.is_unread(Some(15)) && !deleted.is_unread(Some(20)));
+        assert!(Extent::new(20, Some(10), 21).is_unread(Some(15)));
+        let anew = Extent::new(0, None, 500);
+        assert!(anew.is_unread(Some(4_000)) && anew.is_unread(Some(499)) && !anew.is_unread(Some(500)));
+        assert!(!Extent::new(0, None, 0).is_unread(Some(4_000)), "nothing to be read yet");
+    }
 }

@@ -28,7 +28,7 @@ pub mod topics;
 pub use connect::BadSettings;
 #[cfg(any(test, feature = "simulation"))]
 pub use consumer::{Feed, Order};
-pub use consumer::{Health, Left, Ring, RingEvent, Taken};
+pub use consumer::{Health, Left, Patience, Ring, RingEvent, Taken};
 pub use lag::PartitionLag;
 pub use names::Names;
 pub use notice::{BadNotice, BadNoticeReason, Envelope, Read, decode, value_of};

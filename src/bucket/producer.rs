@@ -151,7 +151,16 @@ impl Producer {
         {
             self.replace(&producer, &reason);
         }
+        self.let_go(producer);
         failed.into_result()
+    }
+
+    /// Closing a client waits for its own threads, which for a stuck one may never end: not here.
+    fn let_go(&self, used: FutureProducer<Logged>) {
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.client().native_ptr() != used.client().native_ptr() {
+            std::thread::spawn(move || drop(used));
+        }
     }
 
     fn replace(&self, used: &FutureProducer<Logged>, reason: &str) {

@@ -136,8 +136,9 @@ async fn register(schedule: &Postgres, profile: &gateway::Profile) -> Result<(),
 fn joiner(config: &config::Config, clock: SharedClock) -> worker::Join {
     let (kafka, slot) = (config.kafka.clone(), config.worker.slot.clone());
     let buffer = RING_BUFFER.min(config.worker.max_held / 16);
+    let patience = bucket::Patience::default();
     Box::new(move || {
-        let (kafka, slot, clock) = (kafka.clone(), slot.clone(), clock.clone());
+        let (kafka, slot, clock, patience) = (kafka.clone(), slot.clone(), clock.clone(), patience.clone());
         Box::pin(async move {
             match topics::check(&kafka, topics::Depth::NamesAndPartitions).await {
                 Ok(topics::Ready::All) => {}
@@ -146,7 +147,8 @@ fn joiner(config: &config::Config, clock: SharedClock) -> worker::Join {
                 }
                 Err(error) => return Err(error.to_string()),
             }
-            bucket::Ring::join(&kafka, &slot, buffer, clock).map_err(|error| error.to_string())
+            let ring = bucket::Ring::join(&kafka, &slot, buffer, clock, &patience);
+            ring.map_err(|error| error.to_string())
         })
     })
 }

@@ -8,7 +8,7 @@
 //! **Stops by itself** when its own turn comes half a lease late (it was frozen, and cannot judge its
 //! leases), when a step panicked, and when another process has its slot name (of two that take it from
 //! each other neither would keep its partitions). **Leaves the group** when it has work and finishes none,
-//! and when its clock is wrong.
+//! when its clock is wrong, and when its client does not bring what lies in Kafka.
 //!
 //! **If this dies here**, see `step`: everything it held is in Kafka and in the database.
 

@@ -5,7 +5,7 @@
 //! what is ours, and pause. A commit that waits is never made here: it would wait without limit.
 
 use super::RingEvent;
-use super::unread::Unread;
+use super::unread::{Patience, Unread};
 use crate::bucket::connect::Logged;
 use crate::bucket::lag::{PartitionLag, Report};
 use crate::bucket::names::Names;
@@ -42,7 +42,6 @@ pub(in crate::bucket) struct Shared {
     has_ended: AtomicBool,
 }
 
-#[derive(Default)]
 struct State {
     ours: BTreeSet<Part>,
     open: BTreeSet<Channel>,
@@ -67,6 +66,22 @@ struct State {
 }
 
 impl State {
+    fn new(patience: Patience) -> Self {
+        Self {
+            ours: BTreeSet::new(),
+            open: BTreeSet::new(),
+            paused: BTreeSet::new(),
+            left_paused: BTreeSet::new(),
+            throttled: false,
+            minutes_wait: false,
+            report: None,
+            unread: Unread::new(patience),
+            answered_at: None,
+            is_assigned: false,
+            lost_at: None,
+        }
+    }
+
     /// An assignment ends; its pauses stay at the client.
     fn leave_paused(&mut self) {
         self.left_paused.append(&mut self.paused);
@@ -81,9 +96,14 @@ pub(super) struct Turn {
 }
 
 impl Shared {
-    pub(super) fn new(names: Names, clock: SharedClock, events: mpsc::UnboundedSender<RingEvent>) -> Self {
+    pub(super) fn new(
+        names: Names,
+        clock: SharedClock,
+        events: mpsc::UnboundedSender<RingEvent>,
+        patience: Patience,
+    ) -> Self {
         let polled_at_ms = AtomicU64::new(millis(clock.mono().0));
-        let (offsets, state) = (SharedOffsets::new(), Mutex::default());
+        let (offsets, state) = (SharedOffsets::new(), Mutex::new(State::new(patience)));
         Self { names, offsets, clock, events, state, polled_at_ms, has_ended: AtomicBool::new(false) }
     }
 
@@ -148,7 +168,7 @@ impl Shared {
         *answered_at = Some(now);
         if let Some(report) = report {
             let next = |(channel, partition)| offsets.next_offset(channel, partition);
-            unread.seen(&report, ours.difference(paused).copied(), next, now);
+            unread.seen(&report, ours.difference(paused).copied(), next);
             state.report = Some(report);
         }
     }
@@ -161,14 +181,14 @@ impl Shared {
     pub(super) fn throttle(&self, on: bool) {
         let mut state = self.state();
         state.throttled = on;
-        state.unread.forget();
+        state.unread.forget(|_| true);
     }
 
     pub(super) fn let_minutes_wait(&self, on: bool) {
         let mut state = self.state();
         if state.minutes_wait != on {
             state.minutes_wait = on;
-            state.unread.forget();
+            state.unread.forget(|(channel, _)| channel != Channel::Now);
         }
     }
 
@@ -265,7 +285,7 @@ impl Shared {
         // partitions.
         state.leave_paused();
         state.report = None;
-        state.unread.forget();
+        state.unread.forget(|_| true);
         state.open.clear();
     }
 
@@ -273,7 +293,7 @@ impl Shared {
         let gone = {
             let mut state = self.state();
             state.leave_paused();
-            state.unread.forget();
+            state.unread.forget(|_| true);
             state.is_assigned = false;
             std::mem::take(&mut state.ours)
         };

@@ -1,6 +1,7 @@
 //! Which partitions are paused, through a day of one member, without a broker.
 
 use super::*;
+use crate::bucket::lag::Extent;
 use crate::domain::bucket::Slot;
 use crate::domain::lease::Mono;
 use crate::platform::clock::Clock;
@@ -23,7 +24,7 @@ impl Clock for Hand {
 fn at(text: &str) -> (Arc<Hand>, Shared) {
     let hand = Arc::new(Hand(Mutex::new(text.parse().unwrap())));
     let (events, _) = mpsc::unbounded_channel();
-    let shared = Shared::new(Names::new("payments."), hand.clone(), events);
+    let shared = Shared::new(Names::new("payments."), hand.clone(), events, Patience::default());
     (hand, shared)
 }
 
@@ -45,9 +46,9 @@ fn minute(minute: u8) -> Vec<Part> {
 }
 
 fn report(parts: &[(Part, i64, i64)]) -> Report {
-    let mut all: std::collections::BTreeMap<Part, (i64, i64)> =
-        everything().into_iter().map(|part| (part, (0, 0))).collect();
-    all.extend(parts.iter().map(|(part, committed, end)| (*part, (*committed, *end))));
+    let mut all: std::collections::BTreeMap<Part, Extent> =
+        everything().into_iter().map(|part| (part, Extent::new(0, None, 0))).collect();
+    all.extend(parts.iter().map(|(part, committed, end)| (*part, Extent::new(0, Some(*committed), *end))));
     Report::of(all)
 }
 
@@ -196,38 +197,30 @@ fn while_minutes_wait_only_what_is_due_already_is_read() {
 
 #[test]
 fn records_that_do_not_come_although_nothing_holds_them_back_are_told() {
-    let (hand, shared) = at("2026-11-29T14:07:30Z");
+    let (_, shared) = at("2026-11-29T14:07:30Z");
     shared.assigned(&everything());
     shared.turn();
-    let now = (Channel::Now, 1);
-    // The second bucket is far ahead, and paused.
-    let unread = || Some(report(&[(now, 3, 8), ((bucket(40), 0), 0, 900)]));
-    let wait_20_s_after = |change: &dyn Fn(), from: &str, to: &str| {
-        set(&hand, from);
-        shared.answered(unread());
-        change();
-        set(&hand, to);
-        shared.answered(unread());
+    let (now, ring) = ((Channel::Now, 1), (bucket(6), 0));
+    // Of the last bucket nothing is fetched: it is far ahead.
+    let look = || shared.answered(Some(report(&[(now, 3, 8), (ring, 0, 1), ((bucket(40), 0), 0, 900)])));
+    let stuck_after = |looks: usize| {
+        (0..looks).for_each(|_| look());
         shared.stuck()
     };
-    let nothing: &dyn Fn() = &|| {};
-    assert_eq!(wait_20_s_after(nothing, "2026-11-29T14:07:30Z", "2026-11-29T14:07:50Z"), Some(now));
-    let full: &dyn Fn() = &|| shared.throttle(true);
-    assert_eq!(wait_20_s_after(full, "2026-11-29T14:07:50Z", "2026-11-29T14:08:10Z"), None);
-    let let_wait: &dyn Fn() = &|| shared.let_minutes_wait(true);
-    assert_eq!(wait_20_s_after(let_wait, "2026-11-29T14:08:10Z", "2026-11-29T14:08:30Z"), None);
-    let taken: &dyn Fn() = &|| assert!(shared.offsets.lock().taken(Channel::Now, 1, 3).is_some());
-    assert_eq!(wait_20_s_after(taken, "2026-11-29T14:08:30Z", "2026-11-29T14:08:50Z"), None);
-    let anew: &dyn Fn() = &|| {
-        shared.assigned(&everything());
-        shared.throttle(false);
-        shared.let_minutes_wait(false);
-        shared.turn();
-    };
-    assert_eq!(wait_20_s_after(anew, "2026-11-29T14:08:50Z", "2026-11-29T14:09:10Z"), None);
-    set(&hand, "2026-11-29T14:09:30Z");
-    shared.answered(unread());
-    assert_eq!(shared.stuck(), Some(now));
+    assert_eq!(stuck_after(2), None);
+    shared.throttle(true);
+    shared.throttle(false);
+    assert_eq!(stuck_after(2), None, "everything was held back");
+    shared.let_minutes_wait(true);
+    shared.turn();
+    assert_eq!(stuck_after(1), Some(now), "of the minutes alone nothing is known");
+    assert!(shared.offsets.lock().taken(Channel::Now, 1, 3).is_some());
+    assert_eq!(stuck_after(1), None, "one came");
+    shared.let_minutes_wait(false);
+    shared.turn();
+    shared.assigned(&everything());
+    shared.turn();
+    assert_eq!(stuck_after(2), None, "of another assignment nothing is known");
 }
 
 #[test]

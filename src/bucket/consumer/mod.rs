@@ -47,6 +47,7 @@ use tokio::sync::{mpsc, oneshot};
 pub(super) use member::{Part, Shared};
 #[cfg(any(test, feature = "simulation"))]
 pub use simulated::{Feed, Order};
+pub use unread::Patience;
 
 /// A member that does not poll for so long is thought dead by its own client.
 const MAX_POLL_GAP: Duration = Duration::from_secs(120);
@@ -140,18 +141,24 @@ impl Ring {
     /// Joins the group under the stable name `slot`, or, where that is empty, as a member that the group
     /// forgets as soon as it leaves; with room for `buffer` records that nobody has
     /// taken yet: some thousands, since each pause costs what was fetched ahead and up to a tenth of a
-    /// second. Returns at once; brokers are met in the background.
+    /// second; `patience` is the same at every joining of one worker. Returns at once; brokers are met in the background.
     ///
     /// # Errors
     /// [`BadSettings`]; an absent broker is not one of them.
-    pub fn join(kafka: &Kafka, slot: &str, buffer: usize, clock: SharedClock) -> Result<Self, BadSettings> {
+    pub fn join(
+        kafka: &Kafka,
+        slot: &str,
+        buffer: usize,
+        clock: SharedClock,
+        patience: &Patience,
+    ) -> Result<Self, BadSettings> {
         let names = Names::new(&kafka.topic_prefix);
         let (records_in, records) = mpsc::channel(buffer.max(1));
         let (events_in, events) = mpsc::unbounded_channel();
         let (nudge, nudged) = std_mpsc::sync_channel(1);
         let (commands, ordered) = std_mpsc::channel();
         let (closed_in, closed) = oneshot::channel();
-        let shared = Arc::new(Shared::new(names.clone(), clock, events_in));
+        let shared = Arc::new(Shared::new(names.clone(), clock, events_in, patience.clone()));
 
         let observer = observer(kafka)?;
         let member = Member::new(Arc::clone(&shared), nudge);

@@ -4,7 +4,7 @@
 //! Present only in tests and under the feature `simulation`. Nothing waits here and nothing is spawned.
 
 use super::member::{Part, Shared};
-use super::{Command, Ring, RingEvent, Taken};
+use super::{Command, Patience, Ring, RingEvent, Taken};
 use crate::bucket::names::Names;
 use crate::bucket::offsets::SharedOffsets;
 use crate::platform::clock::SharedClock;
@@ -47,7 +47,7 @@ impl Ring {
         let (events_in, events) = mpsc::unbounded_channel();
         let (commands, ordered) = std_mpsc::channel();
         let (closed_in, closed) = oneshot::channel();
-        let shared = Arc::new(Shared::new(Names::new("payments."), clock, events_in));
+        let shared = Arc::new(Shared::new(Names::new("payments."), clock, events_in, Patience::default()));
         let feed = Feed {
             records: records_in,
             shared: Arc::clone(&shared),

@@ -153,7 +153,8 @@ async fn skipped(figures: &mut Figures, site: &mut Installation, servers: &str, 
 /// Every topic is deleted, made anew 20 s later, and nobody is started anew. Gives an instant from which the
 /// topics have everything.
 async fn erased(figures: &mut Figures, site: &Installation, servers: &str, prefix: &str) -> DateTime<Utc> {
-    let from = Utc::now();
+    let (from, before) = (Utc::now(), clients_replaced(site));
+    figures.holds("clients replaced before", before, "none", Holds(before == 0));
     erase(servers, prefix).await;
     // Brokers drop a deleted topic a moment after the answer.
     let complete_from = Utc::now() + TimeDelta::seconds(3);
@@ -168,6 +169,14 @@ async fn erased(figures: &mut Figures, site: &Installation, servers: &str, prefi
     })
     .await;
     println!("  notices come through the new topics {} ms after the erasure", since(from));
+    let replaced = clients_replaced(site) - before;
+    let bound = format!("1 to {}, one a worker", WORKERS.len());
+    figures.holds(
+        "clients that brought nothing and were replaced",
+        replaced,
+        &bound,
+        Holds((1..=WORKERS.len()).contains(&replaced)),
+    );
     ended(figures, site, "every topic deleted", from).await;
     complete_from
 }
@@ -198,6 +207,10 @@ async fn backlog(figures: &mut Figures, site: &mut Installation) {
     let audited = audit(site, None);
     let shown = format!("{} promises, {} looked at", audited.promises, audited.looked_at);
     figures.holds("of the backlog: audit check", shown, "none broken", Holds(audited.holds()));
+}
+
+fn clients_replaced(site: &Installation) -> usize {
+    WORKERS.iter().map(|worker| site.roles[*worker].log_text().matches("lie unread").count()).sum()
 }
 
 fn noticed(figures: &mut Figures, what: &str, from: DateTime<Utc>) {

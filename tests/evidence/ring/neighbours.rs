@@ -7,7 +7,7 @@ use crate::support::crowds::{One, create, first_requests, lateness, percentile, 
 use crate::support::eventually;
 use crate::support::installation::{Client, Installation};
 use chrono::{TimeDelta, Utc};
-use punctual::bucket::{Names, Ring};
+use punctual::bucket::{Names, Patience, Ring};
 use punctual::domain::ids::WorkerName;
 use punctual::domain::retry::Ladders;
 use punctual::gateway::{self, Gateway};
@@ -123,7 +123,7 @@ async fn worker(site: &Installation, slot: &str) -> (Worker<Postgres>, Postgres)
         clock,
         dice: Arc::new(Os),
         join: Box::new(move || {
-            let ring = Ring::join(&kafka, &slot, HOLD / 16, joining.clone());
+            let ring = Ring::join(&kafka, &slot, HOLD / 16, joining.clone(), &Patience::default());
             Box::pin(async { ring.map_err(|error| error.to_string()) })
         }),
     };

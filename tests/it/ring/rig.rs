@@ -4,7 +4,7 @@ use crate::support::services::services;
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::BoxFuture;
 use punctual::bucket::topics;
-use punctual::bucket::{Envelope, Names, Producer, Ring, RingEvent, Taken};
+use punctual::bucket::{Envelope, Names, Patience, Producer, Ring, RingEvent, Taken};
 use punctual::domain::bucket::{self as place, Channel};
 use punctual::domain::ids::{GatewayName, PaymentId};
 use punctual::domain::lease::Mono;
@@ -79,7 +79,7 @@ impl TestRing {
     }
 
     pub fn join(&self, slot: &str, buffer: usize) -> Ring {
-        Ring::join(&self.kafka, slot, buffer, self.clock.clone()).expect("settings")
+        Ring::join(&self.kafka, slot, buffer, self.clock.clone(), &Patience::default()).expect("settings")
     }
 
     pub async fn publish(&self, batch: &[Envelope]) {
