@@ -313,7 +313,8 @@ async fn run(cli: Cli) -> Result<(), Ended> {
         tracing::warn!("{warning}");
     }
     match cli.command {
-        Command::Role(role) => run_role(role, loaded.config).await,
+        // The largest of them: every role with all that it holds.
+        Command::Role(role) => Box::pin(run_role(role, loaded.config)).await,
         Command::Migrate(command) => roles::migrate(command, loaded.config).await,
         Command::Topics(command) => roles::topics(command, loaded.config).await,
         Command::Bucket(command) => roles::bucket(command, loaded.config).await,

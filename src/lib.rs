@@ -37,6 +37,8 @@
 //! 9. [`keeper`] watches: an expired lease becomes UNKNOWN and is asked about, a missed deadline
 //!    FAILED, partitions are made ahead.
 //! 10. [`publisher`] turns each history row into an event of `payments.events`, in order per payment.
+//! 11. [`operations`] is for people: what is parked and what may be done about it, with a second person
+//!     where one is not enough. An act moves one row by its own guard (`domain/parked.rs`), as everything does.
 //!
 //! Who may use whom is a table in `tests/lab/tidy/imports.rs`. Two edges may surprise: [`bucket`] and
 //! [`gateway`] use [`schedule`], because offsets and charges take its proofs by value.
@@ -193,6 +195,7 @@ pub mod gateway;
 pub mod outcome;
 pub mod keeper;
 pub mod publisher;
+pub mod operations;
 
 pub mod audit;
 pub mod sandbox;

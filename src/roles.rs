@@ -18,8 +18,8 @@ use crate::platform::metrics::{self, Exposition};
 use crate::platform::reconnect;
 use crate::platform::shutdown::Shutdown;
 use crate::sandbox::{self, SandboxError};
-use crate::schedule::{self, Access, ConnectError, Postgres};
-use crate::{keeper, relay};
+use crate::schedule::{self, Access, BulkTerms, ConnectError, Postgres};
+use crate::{keeper, operations, relay};
 use std::fmt::Display;
 use std::sync::Arc;
 
@@ -166,9 +166,10 @@ pub async fn api(mut process: Process) -> Result<(), Ended> {
     let intake = Intake::new(schedule.clone(), process.clock.clone(), process.dice.clone(), api, gateways)
         .with_callbacks(&process.config.gateway)
         .spreading(&process.config.gateway);
+    let beside = health.merge(operations::Desk::new(intake.clone(), &process.config.operations).routes());
     tracing::info!(listen = api.listen, "the API serves");
     let limits = intake::Limits::from(api);
-    intake::serve(listener, intake.router(health), limits, process.clock, process.shutdown.receiver()).await;
+    intake::serve(listener, intake.router(beside), limits, process.clock, process.shutdown.receiver()).await;
     schedule.close().await;
     Ok(())
 }
@@ -227,6 +228,14 @@ pub async fn keeper(process: Process) -> Result<(), Ended> {
     let forgets = keeper::Forgets { schedule: Arc::new(schedule.clone()) };
     let bounds = keeper::Bounds { schedule: Arc::new(schedule.clone()) };
     let watch = keeper::Watch { schedule: Arc::new(schedule.clone()) };
+    let people = &process.config.operations;
+    let bulk = keeper::BulkRedrives {
+        schedule: schedule.clone(),
+        terms: BulkTerms {
+            retryable_codes: operations::retryable_codes(),
+            approve_above_minor: people.approve_above_minor,
+        },
+    };
     let stop = || {
         let shutdown = process.shutdown.clone();
         async move { shutdown.wait().await }
@@ -239,6 +248,7 @@ pub async fn keeper(process: Process) -> Result<(), Ended> {
         keeper::every(forgets, settings.partitions_every, keeper::Nudge::default(), clock(), stop()),
         keeper::every(bounds, settings.partitions_every, keeper::Nudge::default(), clock(), stop()),
         keeper::every(watch, settings.backlog_every, keeper::Nudge::default(), clock(), stop()),
+        keeper::every(bulk, people.bulk_every, keeper::Nudge::default(), clock(), stop()),
     );
     schedule.close().await;
     Ok(())

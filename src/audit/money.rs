@@ -85,7 +85,7 @@ pub(super) fn keys_follow_payment_and_epoch(records: &Records, index: &Index<'_>
             let (before, after) = (pair[0].epoch, pair[1]);
             let proven = attempts.iter().any(|a| {
                 a.epoch == before
-                    && a.verdict.as_deref() == Some("declined")
+                    && matches!(a.verdict.as_deref(), Some("declined" | "voided"))
                     && a.settled_at.is_some_and(|at| at <= after.claimed_at)
             });
             checked

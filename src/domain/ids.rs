@@ -141,6 +141,34 @@ pub struct GatewayName(pub String);
 #[serde(transparent)]
 pub struct WorkerName(pub String);
 
+/// The person who acts, as it is written to `done_by` and to the operators' audit.
+///
+/// `key:<actor name>` for an API key: two keys of one actor are one person, or rotating a key would make
+/// a second pair of eyes. `oidc:<issuer>#<subject>` for a token.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Operator(pub String);
+
+impl Operator {
+    /// Whoever holds a key of this actor.
+    #[must_use]
+    pub fn of_key(actor_name: &str) -> Self {
+        Self(format!("key:{actor_name}"))
+    }
+
+    /// Whom this issuer calls by this subject.
+    #[must_use]
+    pub fn of_token(issuer: &str, subject: &str) -> Self {
+        Self(format!("oidc:{issuer}#{subject}"))
+    }
+}
+
+impl fmt::Display for Operator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 impl fmt::Display for GatewayName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

@@ -20,6 +20,7 @@ pub mod lease;
 pub mod money;
 pub mod notice;
 pub mod pace;
+pub mod parked;
 pub mod payment;
 pub mod reason;
 pub mod retry;

@@ -57,6 +57,8 @@ reasons! {
     CannotRender = "cannot_render": "No request can be made for this gateway from this payment.",
     Poisoned = "poisoned": "The database refused this row in a batch; it was parked by itself.",
     CancelledByClient = "cancelled_by_client": "The client cancelled it before submission started.",
+    Redriven = "redriven": "An operator released it from parking; its key is looked up before anything is sent.",
+    ResolvedNotCharged = "resolved_not_charged": "An operator ended it with evidence that nothing was charged.",
     VoidProven = "void_proven": "The gateway proved that no charge under this key can happen any more.",
 }
 

@@ -11,6 +11,15 @@ use crate::domain::verdict::DeclineClass::{self, Ambiguous, Hard, NeedsCustomer,
 /// Advice of a gateway or a network that makes any decline final, whatever its code.
 pub const FINAL_ADVICE: &[&str] = &["do_not_try_again", "do_not_retry"];
 
+/// May something be sent again after a decline of this class?
+#[must_use]
+pub fn may_retry(class: DeclineClass) -> bool {
+    match class {
+        Soft | Ambiguous => true,
+        Hard | NeedsCustomer | DeclineClass::Unmapped => false,
+    }
+}
+
 /// Every known code with its class.
 pub const TABLE: &[(&str, DeclineClass)] = &[
     ("account_closed", Hard),

@@ -13,6 +13,6 @@ mod http;
 mod port;
 
 pub use connect::{GatewayConfigError, connect};
-pub use declines::{FINAL_ADVICE, TABLE as DECLINE_TABLE, class as decline_class};
+pub use declines::{FINAL_ADVICE, TABLE as DECLINE_TABLE, class as decline_class, may_retry};
 pub use http::{HttpGateway, RENDERER};
 pub use port::*;

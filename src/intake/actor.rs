@@ -15,6 +15,7 @@
 use super::card::holds_card_number;
 use super::key::ApiKey;
 use super::problem::{Code, Problem};
+use crate::domain::ids::Operator;
 use crate::domain::lease::Mono;
 use crate::schedule::{Actor, ApiKeyRecord};
 use axum::http::HeaderMap;
@@ -33,6 +34,16 @@ pub enum Scope {
     Write,
     /// `ops:read`: what concerns all clients together.
     Operate,
+    /// `ops:redrive`: to release, resolve and refuse parked payments.
+    Redrive,
+    /// `ops:refund`
+    Refund,
+    /// `ops:approve`: to be the second person.
+    Approve,
+    /// `gateways:write`: to pause gateways and to throw kill switches.
+    Gateways,
+    /// `admin`: keys and caps. It implies none of the others.
+    Admin,
 }
 
 /// Reads an actor's name as a person gave it.
@@ -53,7 +64,16 @@ pub fn actor_name(text: &str) -> Result<String, &'static str> {
 
 impl Scope {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Operate];
+    pub const ALL: [Self; 8] = [
+        Self::Read,
+        Self::Write,
+        Self::Operate,
+        Self::Redrive,
+        Self::Refund,
+        Self::Approve,
+        Self::Gateways,
+        Self::Admin,
+    ];
     /// Those of a client that pays.
     pub const OF_CLIENTS: [Self; 2] = [Self::Read, Self::Write];
 
@@ -64,6 +84,11 @@ impl Scope {
             Self::Read => "payments:read",
             Self::Write => "payments:write",
             Self::Operate => "ops:read",
+            Self::Redrive => "ops:redrive",
+            Self::Refund => "ops:refund",
+            Self::Approve => "ops:approve",
+            Self::Gateways => "gateways:write",
+            Self::Admin => "admin",
         }
     }
 }
@@ -93,11 +118,13 @@ impl Known {
 
 /// Who asks, and when.
 #[derive(Debug)]
-pub(super) struct Caller {
+pub(crate) struct Caller {
     /// Whose key it is.
-    pub(super) actor: Actor,
+    pub(crate) actor: Actor,
+    /// The person, for what is written down about acts.
+    pub(crate) operator: Operator,
     /// The database's clock.
-    pub(super) now: DateTime<Utc>,
+    pub(crate) now: DateTime<Utc>,
 }
 
 /// Keys that the database confirmed a moment ago.
@@ -168,7 +195,7 @@ pub(super) fn permit(known: Option<Known>, scope: Scope, now: Mono) -> Result<Ca
         ));
         return Err(problem);
     }
-    Ok(Caller { actor: record.actor, now })
+    Ok(Caller { operator: Operator::of_key(&record.actor_name), actor: record.actor, now })
 }
 
 fn unauthenticated(how: &str) -> Problem {
@@ -197,7 +224,14 @@ mod tests {
     fn known(scopes: &[&str], expires_at: Option<DateTime<Utc>>) -> Known {
         let actor = Actor { id: ActorId(Uuid::nil()), default_currency: None, default_gateway: None };
         let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
-        let record = ApiKeyRecord { key_id: Uuid::nil(), actor, scopes, expires_at, database_now: FOUND_AT };
+        let record = ApiKeyRecord {
+            key_id: Uuid::nil(),
+            actor,
+            actor_name: "shop".into(),
+            scopes,
+            expires_at,
+            database_now: FOUND_AT,
+        };
         Known::new(record, at_s(100), at_s(102))
     }
 

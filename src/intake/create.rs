@@ -25,7 +25,7 @@ pub(super) async fn post(
     request: http::Request<axum::body::Body>,
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
-    let Caller { actor, now } = intake.authorise(&parts.headers, Scope::Write).await?;
+    let Caller { actor, now, .. } = intake.authorise(&parts.headers, Scope::Write).await?;
     headers::accepts_json(&parts.headers)?;
     headers::json_body(&parts.headers)?;
     let key = headers::idempotency_key(&parts.headers)?;

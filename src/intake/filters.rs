@@ -120,7 +120,7 @@ impl Parameters {
     }
 }
 
-fn at(name: &str, code: Code, why: &'static str) -> Problem {
+pub(super) fn at(name: &str, code: Code, why: &'static str) -> Problem {
     Problem::at(code, format!("/{name}"), why)
 }
 
@@ -132,7 +132,7 @@ fn statuses(value: &str) -> Result<BTreeSet<Status>, Problem> {
 }
 
 /// Rounded up: of what is kept in microseconds, the first that is not before it.
-fn time(name: &str, value: &str) -> Result<DateTime<Utc>, Problem> {
+pub(super) fn time(name: &str, value: &str) -> Result<DateTime<Utc>, Problem> {
     let why = "Expected an RFC 3339 time with an offset, such as 2030-01-31T09:00:00Z; in a query + is written %2B.";
     let read = Instant::read(value).and_then(Instant::rounded_up);
     read.ok_or_else(|| at(name, Code::InvalidTime, why))
@@ -159,7 +159,7 @@ fn key(name: &str, value: &str) -> Result<String, Problem> {
     if fits { Ok(value.to_owned()) } else { Err(at(name, Code::InvalidParameter, why)) }
 }
 
-fn limit(value: &str) -> Result<usize, Problem> {
+pub(super) fn limit(value: &str) -> Result<usize, Problem> {
     let digits = value.bytes().all(|byte| byte.is_ascii_digit());
     let read = value.parse().ok().filter(|limit| digits && (1..=MOST_LIMIT).contains(limit));
     read.ok_or_else(|| at("limit", Code::InvalidParameter, "Expected a whole number from 1 to 200."))

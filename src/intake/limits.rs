@@ -61,7 +61,7 @@ async fn read_at_most(most: usize, body: Body, arrival: &Arrival) -> Result<Byte
 
 /// What a client is told when a verb of the schedule did not do its work: 503 or 500, never the
 /// database's words. Logged here and nowhere else.
-pub(super) fn trouble(error: ScheduleError) -> Problem {
+pub(crate) fn trouble(error: ScheduleError) -> Problem {
     match error {
         ScheduleError::Unavailable(_) => {
             tracing::warn!(%error, "answered 503");

@@ -25,6 +25,7 @@ mod cursor;
 mod envelope;
 mod filters;
 mod forecast;
+mod form;
 mod headers;
 mod history;
 mod instant;
@@ -48,13 +49,17 @@ mod request_tests;
 #[cfg(test)]
 mod window_tests;
 
+pub(crate) use actor::Caller;
 pub use actor::{Scope, actor_name};
 pub use forecast::{Account, forecast_as_json};
+pub(crate) use form::{Form, Pairs};
 pub use key::{ApiKey, KeyMode, NotAKey};
+pub(crate) use limits::trouble;
 pub use problem::{Code, FieldError, Parts, Problem, Retryable};
 pub use rules::Terms;
 pub use serve::{CannotListen, Limits, listen, serve};
 pub use wire::CREATION_RENDERING;
+pub(crate) use wire::utc;
 
 use crate::domain::ids::GatewayName;
 use crate::platform::clock::SharedClock;
@@ -62,7 +67,7 @@ use crate::platform::config::{self, Api};
 use crate::platform::dice::SharedDice;
 use crate::platform::metrics;
 use crate::schedule::Postgres;
-use actor::{Caller, KeyCache, Known};
+use actor::{KeyCache, Known};
 use axum::Router;
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -157,7 +162,7 @@ impl Intake {
     ///
     /// # Errors
     /// 401, 403, or 503 if the database cannot be asked.
-    async fn authorise(&self, headers: &HeaderMap, scope: Scope) -> Result<Caller, Problem> {
+    pub(crate) async fn authorise(&self, headers: &HeaderMap, scope: Scope) -> Result<Caller, Problem> {
         let caller = self.caller_of(headers, scope).await.inspect_err(|problem| match problem.code {
             Code::MissingScope => metrics::AUTHENTICATIONS_REFUSED.add(1, ["forbidden"]),
             Code::Unauthenticated => metrics::AUTHENTICATIONS_REFUSED.add(1, ["unauthenticated"]),
@@ -187,7 +192,7 @@ impl Intake {
 }
 
 /// A JSON answer.
-fn json(status: StatusCode, body: Vec<u8>) -> Response<Body> {
+pub(crate) fn json(status: StatusCode, body: Vec<u8>) -> Response<Body> {
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

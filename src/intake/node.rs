@@ -16,7 +16,7 @@ pub(super) enum Node {
     /// `null`
     Null,
     /// `true` or `false`
-    Bool,
+    Bool(bool),
     /// Digits with an optional minus, within i64.
     Integer(i64),
     /// Any other number.
@@ -50,7 +50,7 @@ impl Node {
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null",
-            Self::Bool => "a boolean",
+            Self::Bool(_) => "a boolean",
             Self::Integer(_) => "an integer",
             Self::OtherNumber => "a number with a fraction, an exponent or more than 64 bits",
             Self::Text(_) => "a string",
@@ -85,8 +85,8 @@ impl<'de> Visitor<'de> for AnyNode {
         Ok(Node::Null)
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Node, E> {
-        Ok(Node::Bool)
+    fn visit_bool<E>(self, value: bool) -> Result<Node, E> {
+        Ok(Node::Bool(value))
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<Node, E> {

@@ -88,7 +88,10 @@ codes! {
     InvalidSignature = "invalid_signature", 401, No, "Nobody known signed the callback", "Sign it as Standard Webhooks has it, with the secret of this gateway and a timestamp of the last 5 minutes.";
     Unauthenticated = "unauthenticated", 401, No, "No valid API key", "Send Authorization: Bearer with a key that is complete, not revoked and not expired.";
     MissingScope = "missing_scope", 403, No, "The API key lacks a scope", "Use a key that was given the scope named in WWW-Authenticate.";
+    SamePerson = "same_person", 403, No, "A second person has to decide", "Whoever asked for it cannot decide it. Two keys of one API client are one person.";
     PaymentNotFound = "payment_not_found", 404, No, "No such payment", "No payment of this API client has that id. The payments of others are answered in the same way.";
+    ApprovalNotFound = "approval_not_found", 404, No, "No such approval", "Nothing was asked for under this id.";
+    BulkNotFound = "bulk_not_found", 404, No, "No such bulk re-drive", "There is no bulk re-drive of this id.";
     RouteNotFound = "route_not_found", 404, No, "No such resource", "Nothing is served at this path.";
     MethodNotAllowed = "method_not_allowed", 405, No, "The method is not served here", "The header Allow lists the methods that are.";
     NotAcceptable = "not_acceptable", 406, No, "Only JSON can be answered", "The header Accept must allow application/json.";
@@ -99,6 +102,19 @@ codes! {
     OutcomeUnknown = "OUTCOME_UNKNOWN", 409, No, "The outcome is not known yet", "A charge may have happened. Its outcome is being asked for; until then it cannot be cancelled, because its gateway does not void.";
     AlreadyFinal = "ALREADY_FINAL", 409, No, "The payment is final", "It was completed, failed or refunded, and nothing is left to cancel.";
     Parked = "PARKED", 409, No, "The payment is held for a human", "An operator decides what becomes of it.";
+    NotParked = "not_parked", 409, No, "The payment is not parked", "It is not parked, or not any more: somebody else decided, or it was never held. paymentStatus says where it stands, its history who did it.";
+    PaymentChanged = "payment_changed", 409, No, "The payment has changed", "Something was written about it since it was looked at. Look at it again.";
+    ChargeOnRecord = "charge_on_record", 409, No, "A charge is on record", "An answer says that it was charged, under whichever key. Resolve it as charged, or refund it.";
+    DeclinedForGood = "declined_for_good", 409, No, "It was declined for good", "Nothing may be sent after a decline for good. Resolve it.";
+    OpenSend = "open_send", 409, No, "A send has no answer", "A request under its key may still be charged, and only an answer under that key or a void proves that it will not. Re-drive it under the same key: it is asked about.";
+    KeyUnused = "key_unused", 409, No, "The key was never used", "Nothing was sent under its present key: a re-drive without newEpoch is all it needs.";
+    NoChargeWanted = "no_charge_wanted", 409, No, "Nobody wants the charge any more", "Its deadline has passed, or its client wishes to cancel it, so no new key is opened for it.";
+    NotProven = "not_proven", 409, No, "No proof that it was not charged", "A new key needs an answer on record that proves that nothing was charged under the present one.";
+    ReferenceTaken = "reference_taken", 409, No, "The charge belongs to another payment", "One charge pays for one payment, and this reference is another's.";
+    ApprovalWaits = "approval_waits", 409, No, "Another release of it waits for approval", "Have that one decided first: GET /v1/ops/approvals lists it.";
+    ApprovalDecided = "approval_decided", 409, No, "It was decided before", "An approval is decided once.";
+    ApprovalExpired = "approval_expired", 409, No, "Its time is over", "Nobody decided within a day, or what was asked for had become impossible. Ask for it anew.";
+    BulkDone = "bulk_done", 409, No, "The bulk re-drive is done", "Every payment of it was looked at. Make another one for what is parked now.";
     BodyTooLarge = "body_too_large", 413, No, "The body is too large", "A request may have 16 KiB, a gateway's callback 64 KiB.";
     UriTooLong = "uri_too_long", 414, No, "The address is too long", "Path and query may have 8 KiB.";
     UnsupportedMediaType = "unsupported_media_type", 415, No, "The body must be application/json", "Send Content-Type: application/json, in UTF-8 and without a content encoding.";
@@ -115,8 +131,9 @@ codes! {
     ExecuteBeforeNotAfterDue = "execute_before_not_after_due", 422, No, "The deadline is not after the due time", "executeBefore must be later than dueAt.";
     ExecuteBeforeWithinWindow = "execute_before_within_window", 422, No, "The deadline lies within the window", "executeBefore must not be earlier than dueAt + executeWithin.";
     UnknownGateway = "unknown_gateway", 422, No, "The gateway is not configured", "gateway must name a gateway of this installation.";
-    OutOfRange = "out_of_range", 422, No, "A number is out of range", "retry.maxSends is 1 to 6; executeWithin is 0 to 86400 seconds.";
-    UnknownChoice = "unknown_choice", 422, No, "A choice is not known", "retry.onSoftDecline is retry or fail; retry.onExhausted is park or fail.";
+    OutOfRange = "out_of_range", 422, No, "A number is out of range", "retry.maxSends is 1 to 6; executeWithin is 0 to 86400 seconds; ratePerS is 1 to 500.";
+    EvidenceDiffers = "evidence_differs", 422, No, "The evidence is of another charge", "A payment is resolved as charged only with the gateway's reference, and with exactly the amount and currency that were asked for.";
+    UnknownChoice = "unknown_choice", 422, No, "A choice is not known", "retry.onSoftDecline is retry or fail; retry.onExhausted is park or fail; as is charged or not_charged.";
     Internal = "internal", 500, Yes, "A defect on our side", "The request id finds it in our logs. Repeating the request with the same key is safe.";
     PaymentInFlight = "payment_in_flight", 503, Yes, "The payment's own outcome is being written", "Send the callback again after Retry-After.";
     DatabaseUnavailable = "database_unavailable", 503, Yes, "The schedule cannot be reached", "Repeat the request with the same key after Retry-After: it can create one payment only.";
@@ -329,9 +346,11 @@ mod tests {
 
     #[test]
     fn every_code_is_used_outside_this_table() {
-        let folder = FilePath::new(env!("CARGO_MANIFEST_DIR")).join("src/intake");
+        let root = FilePath::new(env!("CARGO_MANIFEST_DIR"));
+        let folders =
+            ["src/intake", "src/operations"].map(|folder| std::fs::read_dir(root.join(folder)).unwrap());
         let mut code_text = String::new();
-        for entry in std::fs::read_dir(folder).unwrap() {
+        for entry in folders.into_iter().flatten() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             if name != "problem.rs" && !name.ends_with("_tests.rs") {

@@ -137,16 +137,16 @@ impl Fields {
     }
 }
 
-fn unknown(at: String) -> Problem {
+pub(super) fn unknown(at: String) -> Problem {
     Problem::at(Code::UnknownField, at, "This field is not known.")
 }
 
-fn wrong(at: impl Into<String>, wanted: &'static str, node: &Node) -> Problem {
+pub(super) fn wrong(at: impl Into<String>, wanted: &'static str, node: &Node) -> Problem {
     Problem::at(Code::WrongType, at, format!("Expected {wanted}, found {}.", node.kind()))
 }
 
 /// The pairs of an object whose names are all different.
-fn object(at: &str, node: Node) -> Result<Vec<(String, Node)>, Problem> {
+pub(super) fn object(at: &str, node: Node) -> Result<Vec<(String, Node)>, Problem> {
     let Node::Object(pairs) = node else { return Err(wrong(at, "an object", &node)) };
     let mut seen = HashSet::new();
     for (name, _) in &pairs {
@@ -157,14 +157,14 @@ fn object(at: &str, node: Node) -> Result<Vec<(String, Node)>, Problem> {
     Ok(pairs)
 }
 
-fn text(at: String, node: Node) -> Result<String, Problem> {
+pub(super) fn text(at: String, node: Node) -> Result<String, Problem> {
     match node {
         Node::Text(text) => Ok(text),
         other => Err(wrong(at, "a string", &other)),
     }
 }
 
-fn integer(at: String, node: &Node) -> Result<i64, Problem> {
+pub(super) fn integer(at: String, node: &Node) -> Result<i64, Problem> {
     match node {
         Node::Integer(value) => Ok(*value),
         other => Err(wrong(at, "an integer", other)),
@@ -183,7 +183,7 @@ fn time(at: String, node: Node) -> Result<Instant, Problem> {
 }
 
 /// UTC with `Z`, as many digits as needed of none, three or six.
-pub(super) fn utc(at: DateTime<Utc>) -> String {
+pub(crate) fn utc(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }
 

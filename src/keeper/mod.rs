@@ -10,6 +10,7 @@
 
 mod backlog;
 mod bounds;
+mod bulk;
 mod forgets;
 mod partitions;
 mod reaper;
@@ -20,6 +21,7 @@ mod tests;
 
 pub use backlog::Watch;
 pub use bounds::Bounds;
+pub use bulk::BulkRedrives;
 pub use forgets::Forgets;
 pub use partitions::Partitions;
 pub use reaper::Reaper;

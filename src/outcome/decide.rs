@@ -231,6 +231,11 @@ impl Case<'_> {
             NotSent::OnlyAsked if sabotaged(Sabotage::NotFoundIsProof) => {
                 self.declined_for_now(Reason::OutcomeUnknown, advice)
             }
+            // Released under a key that nobody used before this claim, and that this claim did not use:
+            // whatever its look-up failed of, the payment is as clean as it was.
+            NotSent::OnlyAsked if self.opened_key && self.is_redriven() && others_open(self.row) == 0 => {
+                self.held_back(Reason::GatewayUnreachable, advice)
+            }
             NotSent::OnlyAsked => self.asked(advice),
         }
     }
@@ -316,8 +321,17 @@ impl Case<'_> {
                 OnExhausted::Park => parked(Reason::BudgetExhausted),
             }
         } else {
-            self.again(Status::Pending, reason, wait)
+            self.again(Status::Pending, self.unless_redriven(reason), wait)
         }
+    }
+
+    /// What a person released is looked up before its first send, however many claims come before that.
+    fn unless_redriven(&self, reason: Reason) -> Reason {
+        if self.is_redriven() { Reason::Redriven } else { reason }
+    }
+
+    fn is_redriven(&self) -> bool {
+        self.row.reason == Some(Reason::Redriven)
     }
 
     fn again(&self, to: Status, reason: Reason, wait: Duration) -> Decision {

@@ -30,6 +30,8 @@ mod decide_tests;
 #[cfg(test)]
 mod plan_tests;
 #[cfg(test)]
+mod redriven_tests;
+#[cfg(test)]
 mod rules_tests;
 #[cfg(test)]
 mod void_tests;

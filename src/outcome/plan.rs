@@ -90,6 +90,9 @@ fn plan_clean(view: &View<'_>, facts: &Facts, now: DateTime<Utc>) -> Plan {
             // What answered the last open send came too late to be decided by (rule R2): it may have
             // been a hard decline, after which nothing is sent (invariant H9). The gateway tells.
             (Status::Unknown, LookupSupport::ByKey) => Plan::LookUpThenCharge,
+            // Released by a person (rule R16): under this key nothing was sent, but the gateway shows the
+            // charges of earlier ones too.
+            (_, LookupSupport::ByKey) if payment.reason == Some(Reason::Redriven) => Plan::LookUpThenCharge,
             (_, LookupSupport::ByKey | LookupSupport::None) => Plan::Charge,
         }
     }

@@ -231,6 +231,11 @@ settings! {
         held_back_limit: i16 = 50, "Sends in a row that the gateway may refuse to take before the payment parks.";
         held_back_for: Duration = secs(86_400), "How long that may last before the payment parks.";
     }
+    /// What people may do.
+    operations: Operations {
+        approve_above_minor: i64 = 100_000, "A larger amount, in minor units, needs a second person to be re-driven; a new gateway key always does.";
+        bulk_every: Duration = secs(1), "How often the keeper looks for a batch of a bulk re-drive; each is at most a second's worth.";
+    }
     /// Where a role other than the API can be looked at.
     metrics: Metrics {
         listen: String = String::new(), "Address of /metrics, /livez and /readyz for roles other than the API; empty: none.";

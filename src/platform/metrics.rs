@@ -90,6 +90,14 @@ metrics! {
     Counter AUTHENTICATIONS_REFUSED = "authentications_refused_total", Count,
         "Requests without a usable API key or scope.", [result: Closed(&["unauthenticated", "forbidden"])], &[];
 
+    // Operations.
+    Counter OPERATOR_ACTS = "operator_acts_total", Count,
+        "Acts of people by what came of them; asked waits for a second person.",
+        [act: Closed(&[
+            "redrive", "redrive_new_epoch", "resolve_charged", "resolve_not_charged", "approve", "reject",
+            "create_bulk_redrive", "start_bulk_redrive", "stop_bulk_redrive", "bulk_redrive",
+        ]), result: Closed(&["done", "asked", "refused"])], &[];
+
     // Schedule.
     Gauge QUARANTINE = "quarantine", Count,
         "1 while claims of notices are refused because the database's lineage is not the released one.", [], &[];
@@ -194,10 +202,10 @@ metrics! {
         "Rows deleted that nobody looks at any more: hourly counts of declines, names of callbacks.",
         [what: Closed(&["declines", "callbacks"])], &[];
     Counter KEEPER_FAILURES = "keeper_failures_total", Count, "Passes that did not do their work.",
-        [task: Closed(&["reap", "partitions", "oldest_open_day", "forget", "backlog"])], &[];
+        [task: Closed(&["reap", "partitions", "oldest_open_day", "forget", "backlog", "bulk_redrive"])], &[];
     Gauge KEEPER_LAST_SUCCESS = "keeper_last_success_timestamp_seconds", Seconds,
         "When a task last did its work, in Unix seconds.",
-        [task: Closed(&["reap", "partitions", "oldest_open_day", "forget", "backlog"])], &[];
+        [task: Closed(&["reap", "partitions", "oldest_open_day", "forget", "backlog", "bulk_redrive"])], &[];
 
     // Publisher.
     Gauge PUBLISHER_OLDEST_AGE = "publisher_oldest_age_seconds", Seconds,

@@ -10,7 +10,7 @@ use crate::domain::bucket::{partition, shard};
 use crate::domain::event_type::event_type;
 use crate::domain::history::{Event, HistoryRow};
 use crate::domain::reason::Reason;
-use crate::domain::state::Cause;
+use crate::domain::state::{Cause, Status};
 use crate::schedule::{Snapshot, Unpublished};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
@@ -151,8 +151,20 @@ fn detail(row: &HistoryRow) -> Map<String, Value> {
 
 /// Why it stands where it stands: written with a settled row, implied by the other causes.
 fn reason(row: &HistoryRow, detail: &Map<String, Value>) -> Option<Reason> {
-    let written = detail.get("reason").and_then(Value::as_str).and_then(Reason::from_text);
-    written.or(match row.event {
+    let written = || detail.get("reason").and_then(Value::as_str).and_then(Reason::from_text);
+    match row.event {
+        // The reason in the detail is a person's own words.
+        Event::Moved(Cause::Redriven) => Some(Reason::Redriven),
+        Event::Moved(Cause::Resolved) => match row.to {
+            Status::Failed => Some(Reason::ResolvedNotCharged),
+            Status::Cancelled => Some(Reason::CancelledByClient),
+            Status::Completed
+            | Status::Pending
+            | Status::Processing
+            | Status::Unknown
+            | Status::Parked
+            | Status::Refunded => None,
+        },
         Event::Moved(Cause::Cancelled) => Some(Reason::CancelledByClient),
         Event::Moved(Cause::DeadlinePassed) => Some(Reason::DeadlinePassed),
         Event::Moved(Cause::LeaseExpired) => Some(Reason::LeaseExpired),
@@ -162,15 +174,13 @@ fn reason(row: &HistoryRow, detail: &Map<String, Value>) -> Option<Reason> {
             | Cause::Claimed
             | Cause::Settled
             | Cause::Reconciled
-            | Cause::Redriven
-            | Cause::Resolved
             | Cause::Refunded
             | Cause::Repaired,
         )
         | Event::Fenced
         | Event::CancelWished
-        | Event::Noted => None,
-    })
+        | Event::Noted => written(),
+    }
 }
 
 /// Postgres keeps microseconds, and so does the text.

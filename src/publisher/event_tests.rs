@@ -275,6 +275,11 @@ fn a_reason_is_the_written_one_or_the_one_that_its_cause_implies() {
     assert_eq!(reason_of(settled, Status::Failed, r#"{"reason":"declined_hard"}"#), "declined_hard");
     assert_eq!(reason_of(settled, Status::Completed, "{}"), Value::Null);
     assert_eq!(reason_of(Event::Moved(Cause::LeaseExpired), Status::Unknown, "{}"), "lease_expired");
+    // A person's own words are no reason of the registry, whatever they are.
+    let words = r#"{"reason":"not_sent"}"#;
+    assert_eq!(reason_of(Event::Moved(Cause::Redriven), Status::Pending, words), "redriven");
+    assert_eq!(reason_of(Event::Moved(Cause::Resolved), Status::Failed, words), "resolved_not_charged");
+    assert_eq!(reason_of(Event::Moved(Cause::Resolved), Status::Completed, words), Value::Null);
     assert_eq!(
         reason_of(Event::Moved(Cause::Cancelled), Status::Cancelled, "no JSON"),
         "cancelled_by_client"

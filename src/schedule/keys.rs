@@ -29,6 +29,7 @@ fn record(found: &sqlx::postgres::PgRow) -> Result<ApiKeyRecord, Error> {
             default_currency: currency.as_deref().and_then(Currency::from_code),
             default_gateway: gateway.map(GatewayName),
         },
+        actor_name: found.try_get("actor_name")?,
         scopes: found.try_get("scopes")?,
         expires_at: found.try_get("expires_at")?,
         database_now: found.try_get("database_now")?,

@@ -8,9 +8,12 @@
 //!
 //! Read `sql/claim.sql` first, then `claim.rs`, `settle.rs` and `sql/settle.sql`.
 
+mod acts;
+mod approvals;
 pub mod audit;
 mod backlog;
 mod bad_notices;
+mod bulk;
 mod callbacks;
 mod cancel;
 mod claim;
@@ -35,6 +38,7 @@ mod memory;
 mod migrate;
 mod outcome_columns;
 mod pace;
+mod parked;
 mod partitions;
 mod poison;
 mod port;
@@ -44,6 +48,7 @@ mod publish;
 mod reap;
 mod records;
 mod recover;
+mod release;
 mod renew;
 mod row;
 mod settle;
@@ -53,8 +58,14 @@ pub mod statements;
 mod states;
 mod words;
 
+pub use acts::{Act, ActEntry, ActFilter};
+pub use approvals::{
+    ActTerms, Approval, ApprovalKind, ApprovalStatus, ApprovalVerdict, AskedFor, CarriedOut, Decided,
+    NewApproval, Obstacle,
+};
 pub use backlog::Backlog;
 pub use bad_notices::BadRecord;
+pub use bulk::{Bulk, BulkStatus, BulkStep, BulkSwitched, BulkTerms, NewBulk, Preview};
 pub use callbacks::CallbackTaken;
 pub use connect::{Access, ConnectError, connect};
 pub use forecast::{Forecast, GatewayForecast};
@@ -64,9 +75,11 @@ pub use list::{ListFilter, ListOrder, ListPage, LookUp, MOST_EXAMINED, Place, Sp
 #[cfg(any(test, feature = "simulation"))]
 pub use memory::{AttemptRow, Fault, Memory, Verb};
 pub use migrate::{migrate, migration_plan};
+pub use parked::{ParkedEntry, ParkedFilter, ParkedPage, ParkedView};
 pub use port::*;
 pub use postgres::Postgres;
 pub use proof::*;
 pub use publish::{HistoryPlace, PublisherLease, Snapshot, Unpublished, UnpublishedBatch};
 pub use records::*;
+pub use release::{Redrive, Released, Resolve};
 pub use states::PaymentState;

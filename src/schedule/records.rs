@@ -164,6 +164,8 @@ pub struct ApiKeyRecord {
     pub key_id: uuid::Uuid,
     /// Whose it is.
     pub actor: Actor,
+    /// Its actor's name.
+    pub actor_name: String,
     /// `payments:read`, …
     pub scopes: Vec<String>,
     /// Refused from then on.

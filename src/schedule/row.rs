@@ -26,7 +26,8 @@ pub(super) fn unfit(column: &str, found: &dyn std::fmt::Debug) -> Error {
     Error::ColumnDecode { index: column.to_owned(), source: Box::new(Unfit(format!("{found:?}"))) }
 }
 
-fn parsed<T>(row: &PgRow, column: &str, parse: impl Fn(&str) -> Option<T>) -> Result<T, Error> {
+/// A text in this column, as its type reads it.
+pub(super) fn parsed<T>(row: &PgRow, column: &str, parse: impl Fn(&str) -> Option<T>) -> Result<T, Error> {
     let text: String = row.try_get(column)?;
     parse(&text).ok_or_else(|| unfit(column, &text))
 }

@@ -22,6 +22,7 @@ mod keys;
 mod lists;
 mod mixed;
 mod money;
+mod operations;
 mod postgres;
 mod proxy;
 mod publisher;

@@ -88,7 +88,8 @@ fn every_metric_is_fed_somewhere() {
 
 #[test]
 fn every_refusal_of_the_api_is_answered_somewhere() {
-    let code = product("src/intake", ".rs", &["src/intake/problem.rs"]);
+    let code =
+        product("src/intake", ".rs", &["src/intake/problem.rs"]) + &product("src/operations", ".rs", &[]);
     for refusal in Problem::ALL {
         assert!(says(&code, &format!("Code::{refusal:?}"), ""), "nothing answers {refusal:?}");
     }

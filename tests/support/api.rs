@@ -5,6 +5,7 @@ use super::database::{TestDatabase, database};
 use super::proxy::Proxy;
 use punctual::domain::ids::GatewayName;
 use punctual::intake::{ApiKey, Intake, Limits, listen, serve};
+use punctual::operations::Desk;
 use punctual::platform::clock::Host;
 use punctual::platform::config;
 use punctual::platform::dice::{Dice, Os};
@@ -103,6 +104,8 @@ impl Api {
         let beside = routes(readiness, Exposition::of(&recorder().expect("a recorder")));
         let gateways = vec![GatewayName("sandbox".into())];
         let intake = Intake::new(schedule, Arc::new(Host), Arc::new(Os), &api, gateways);
+        let desk = Desk::new(intake.clone(), &config::Operations::default());
+        let beside = beside.merge(desk.routes());
         let listener = listen("127.0.0.1:0").await.expect("a free port");
         let address: SocketAddr = listener.local_addr().expect("an address");
         let (stop, stopped) = watch::channel(false);

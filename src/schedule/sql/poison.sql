@@ -31,8 +31,8 @@ WITH seen AS MATERIALIZED (
     FROM held h
     WHERE t.due_day = $1 AND t.payment_id = h.id AND t.attempt = h.attempt AND t.claim_id = $3::uuid
 ), listed AS (
-    INSERT INTO parked (payment_id, reason, parked_at, evidence)
-    SELECT h.id, 'poisoned', h.at, $5 FROM held h
+    INSERT INTO parked (payment_id, reason, parked_at, evidence, actor_id, gateway, amount_minor, currency)
+    SELECT h.id, 'poisoned', h.at, $5, h.actor_id, h.gateway, h.amount_minor, h.currency FROM held h
     ON CONFLICT (payment_id) DO UPDATE
         SET reason = excluded.reason, parked_at = excluded.parked_at, evidence = excluded.evidence
 )

@@ -73,7 +73,7 @@ WITH moment AS MATERIALIZED (
     RETURNING p.id, p.actor_id, p.status, p.status_reason, p.next_attempt_at, p.gateway, p.lane, p.due_at,
         p.attempt, p.epoch, p.fence, p.history_seq, p.history_hash, p.last_xid, a.claim_id AS claim, a.cause,
         a.worker, a.detail, a.at, a.reference, a.verdict, a.how, a.code, a.http_status, a.took_ms, a.note,
-        a.shard, a.next_at, a.destination
+        a.shard, a.next_at, a.destination, p.amount_minor, p.currency
 ), history AS (
     INSERT INTO payment_history (payment_id, seq, was, became, cause, done_by, fence, attempt, epoch, at,
                                  detail, hash, xid)
@@ -104,8 +104,9 @@ WITH moment AS MATERIALIZED (
     WHERE w.status IN ('FAILED', 'CANCELLED') AND x.actor_id = w.actor_id AND x.external_id = d.external_id
       AND x.payment_id = w.id
 ), held AS (
-    INSERT INTO parked (payment_id, reason, parked_at, evidence)
-    SELECT w.id, coalesce(w.status_reason, 'poisoned'), w.at, w.detail FROM written w WHERE w.status = 'PARKED'
+    INSERT INTO parked (payment_id, reason, parked_at, evidence, actor_id, gateway, amount_minor, currency)
+    SELECT w.id, coalesce(w.status_reason, 'poisoned'), w.at, w.detail, w.actor_id, w.gateway, w.amount_minor, w.currency
+    FROM written w WHERE w.status = 'PARKED'
     ON CONFLICT (payment_id) DO UPDATE
         SET reason = excluded.reason, parked_at = excluded.parked_at, evidence = excluded.evidence
 ), notice AS (

@@ -44,6 +44,17 @@ async fn each_role_is_refused_what_is_not_its_work() {
         ("punctual_api", "INSERT INTO api_keys (id) VALUES (gen_random_uuid())"),
         ("punctual_api", "SELECT quarantine('x')"),
         ("punctual_api", "SELECT ensure_partitions(current_date, current_date)"),
+        ("punctual_api", "DELETE FROM parked"),
+        ("punctual_api", "UPDATE approvals SET asked_by = 'x'"),
+        ("punctual_api", "DELETE FROM approvals"),
+        ("punctual_api", "UPDATE operator_acts SET reason = 'x'"),
+        ("punctual_api", "UPDATE bulk_redrives SET outcomes = '{}'"),
+        ("punctual_worker", "INSERT INTO approvals (id) VALUES (gen_random_uuid())"),
+        ("punctual_worker", "INSERT INTO bulk_redrives (id) VALUES (gen_random_uuid())"),
+        (
+            "punctual_worker",
+            "SELECT resolve_parked(current_date, gen_random_uuid(), true, '', 1, '', '', '', '{}', 1)",
+        ),
         ("punctual_owner", "UPDATE payments SET status = 'COMPLETED'"),
     ] {
         let mut sql = world.sql().await;

@@ -7,7 +7,10 @@ use super::breaks;
 use super::terms::{Break, Terms};
 use punctual::domain::facts::Declines::{Forgotten, Replayed};
 use punctual::domain::facts::LookupSupport::{ByKey, None as NoLookup};
-use punctual::domain::invariants::Invariant::{self, H3, H4, L1, M1, M2, M3, M4, M5, M6, M7, M8, M11};
+use punctual::domain::invariants::Invariant::{
+    self, H3, H4, H6, H9, L1, M1, M2, M3, M4, M5, M6, M7, M8, M11,
+};
+use punctual::domain::payment::OnExhausted;
 
 const FORGETS: Terms = Terms::new("", Forgotten, NoLookup);
 const ASKED: Terms = Terms::new("", Forgotten, ByKey);
@@ -120,4 +123,12 @@ fn a_network_that_repeats_requests_needs_a_gateway_that_remembers_every_answer()
     let repeats = |terms| Terms { duplicates: true, ..terms };
     without("repeats-at-one-that-forgets", Break::Nothing, repeats(FORGETS), M8);
     without("repeats-at-one-that-limits", Break::Nothing, with_cancels(repeats(REPLAYS)), M7);
+}
+
+#[test]
+fn a_person_s_release_that_leaves_out_its_guard_charges_twice_or_after_a_hard_decline() {
+    let released = Terms { redrives: 1, workers: 2, claims: 4, exhausted: OnExhausted::Park, ..FORGETS };
+    without("new-key-with-open-send", Break::NewKeyWithOpenSend, released, M1);
+    without("redriven-after-hard", Break::RedrivenAfterHard, released, H9);
+    without("redriven-as-clean", Break::RedrivenAsClean, released, H6);
 }

@@ -14,6 +14,7 @@ use super::state::{By, Doing, State};
 use super::terms::{Break, KEY_TTL, KEYS, TRAVEL, Tick};
 use punctual::domain::facts::{Declines, LookupSupport};
 use punctual::domain::invariants::Invariant;
+use punctual::domain::parked::KeyWanted;
 use punctual::domain::state::Status;
 use stateright::{Model, Property};
 
@@ -70,6 +71,8 @@ pub enum Action {
     Release,
     /// A worker of another version comes into service.
     Deploy,
+    /// A person releases the payment from parking.
+    Redrive(KeyWanted),
 }
 
 impl Protocol {
@@ -80,7 +83,8 @@ impl Protocol {
                 Doing::Unsure => actions.push(Action::Recover(at)),
                 Doing::Claimed => {
                     actions.push(Action::Plan(at, Shown::Truth));
-                    let asks = self.terms.lookup == LookupSupport::ByKey && worker.was == Status::Unknown;
+                    let looks = worker.was == Status::Unknown || worker.view.redriven;
+                    let asks = self.terms.lookup == LookupSupport::ByKey && looks;
                     if faulty && asks {
                         let kept = state.keys[usize::from(self.key(worker))];
                         if kept.is_some_and(|kept| kept.since == state.now) {
@@ -167,6 +171,9 @@ impl Protocol {
         if faulty && self.terms.deploys && state.deployed == 1 {
             actions.push(Action::Deploy);
         }
+        if self.may_redrive(state) {
+            actions.extend([KeyWanted::Same, KeyWanted::New].map(Action::Redrive));
+        }
     }
 
     fn time_actions(&self, state: &State, actions: &mut Vec<Action>) {
@@ -213,6 +220,7 @@ impl Protocol {
             Action::Failover => self.fail_over(&mut next)?,
             Action::Release => next.quarantined = false,
             Action::Deploy => next.deployed = 2,
+            Action::Redrive(key) => self.redrive(&mut next, key)?,
         }
         Some(next.canonical())
     }
@@ -345,7 +353,7 @@ impl Model for Protocol {
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        if state.is_at_end() && state.is_quiet() {
+        if state.is_at_end() && state.is_quiet() && !self.may_redrive(state) {
             return;
         }
         self.worker_actions(state, actions);

@@ -130,3 +130,24 @@ fn one_charge_and_no_cancelled_one_at_a_gateway_whose_void_is_a_tombstone() {
     holds(Terms { lease: 3, claims: 3, ..voids("forgets+void+long-lease", Forgotten, NoLookup) });
     holds(Terms { heals: true, horizon: 3, ..voids("forgets+lookup+void+heal", Forgotten, ByKey) });
 }
+
+#[test]
+fn one_charge_when_a_person_releases_what_is_parked() {
+    let released = |name, declines, lookup| Terms {
+        redrives: 1,
+        workers: 2,
+        claims: 4,
+        exhausted: OnExhausted::Park,
+        ..Terms::new(name, declines, lookup)
+    };
+    holds(released("forgets+redrive", Forgotten, NoLookup));
+    holds(released("forgets+lookup+redrive", Forgotten, ByKey));
+    holds(released("replays+lookup+redrive", Replayed, ByKey));
+    holds(Terms { deadline: Some(3), ..released("forgets+lookup+redrive+deadline", Forgotten, ByKey) });
+    holds(Terms {
+        voids: true,
+        cancels: true,
+        claims: 3,
+        ..released("forgets+void+redrive", Forgotten, NoLookup)
+    });
+}

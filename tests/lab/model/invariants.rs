@@ -11,7 +11,7 @@ use punctual::domain::invariants::Invariant::{
     self, H1, H3, H4, H5, H6, H8, H9, M1, M2, M3, M4, M5, M6, M7, M8, M11,
 };
 use punctual::domain::state::Status;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What is demanded of every state.
 pub const CHECKED: [Invariant; 16] = [M1, M2, M3, M4, M5, M6, M7, M8, M11, H1, H3, H4, H5, H6, H8, H9];
@@ -35,7 +35,7 @@ pub fn holds(invariant: Invariant, state: &State) -> bool {
 
 /// What an exploration met, one bit each; the checker shows its states by reference only.
 #[derive(Debug, Default)]
-pub struct Met(AtomicU16);
+pub struct Met(AtomicU32);
 
 /// One situation: where it can be met, and how it shows.
 struct Situation {
@@ -48,7 +48,7 @@ const fn situation(name: &'static str, allowed: fn(&Terms) -> bool, seen: fn(&St
     Situation { name, allowed, seen }
 }
 
-const SITUATIONS: [Situation; 16] = [
+const SITUATIONS: [Situation; 18] = [
     situation("completed", |_| true, |state| state.row.status == Status::Completed),
     situation("failed", |_| true, |state| state.row.status == Status::Failed),
     situation("parked", |_| true, |state| state.row.status == Status::Parked),
@@ -92,6 +92,12 @@ const SITUATIONS: [Situation; 16] = [
         },
     ),
     situation("pending at the gateway", |terms| terms.pends, |state| state.row.pending_at_gateway),
+    situation("a release", |terms| terms.redrives > 0, |state| state.redrives > 0 && state.row.redriven),
+    situation(
+        "a charge after a release",
+        |terms| terms.redrives > 0,
+        |state| state.redrives > 0 && state.row.status == Status::Completed,
+    ),
     situation("quarantine", |terms| terms.failover, |state| state.quarantined),
     situation("an end after faults", |terms| terms.heals, |state| state.healed && state.is_at_end()),
 ];

@@ -9,8 +9,8 @@
 //! functions (`protocol` says what is restated and why, `row` what a state stands for), so a change
 //! of the product is a change of the model.
 //!
-//! **Left out**, and held elsewhere or by nobody: redrive, resolve, refund and reconciliation (people
-//! act on PARKED), a second payment, a host whose clock differs from the database's, another
+//! **Left out**, and held elsewhere or by nobody: resolve, refund and reconciliation (people act on
+//! PARKED with evidence), a second payment, a host whose clock differs from the database's, another
 //! gateway account, the limits of R12 on sends that were not taken, and packets that travel longer
 //! than the key's margin (which no check can see).
 //!
@@ -23,6 +23,7 @@ mod explore;
 mod gateway;
 mod holds;
 mod invariants;
+mod people;
 mod protocol;
 mod row;
 mod state;

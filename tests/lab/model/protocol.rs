@@ -84,7 +84,7 @@ impl Protocol {
         &self.facts[usize::from(renderer - 1)]
     }
 
-    fn payment(&self, row: &Row) -> Payment {
+    pub fn payment(&self, row: &Row) -> Payment {
         row.payment(&self.template)
     }
 
@@ -95,12 +95,12 @@ impl Protocol {
         })
     }
 
-    fn lineage(state: &State) -> Lineage {
+    pub fn lineage(state: &State) -> Lineage {
         if state.quarantined { Lineage::Quarantined } else { Lineage::Released }
     }
 
     /// One transaction. `None`: the effect refuses, as the database's own check would.
-    fn write(
+    pub fn write(
         &self,
         state: &mut State,
         cause: Option<Cause>,
@@ -362,6 +362,9 @@ impl Protocol {
                 effect::apply_fenced(row, evidence, now);
                 Ok(())
             })?;
+        }
+        if self.terms.redrives > 0 {
+            state.on_record.hear(&answer.verdict, worker.view.epoch);
         }
         if self.terms.unanswered_settles {
             state.closed |= claim;

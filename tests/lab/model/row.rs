@@ -8,7 +8,7 @@
 //! |---|---|
 //! | id, actor, gateway, amount, lane, `created_at`, due, deadline, retry policy | the same in every state of one exploration |
 //! | instants | whole ticks, rounded down |
-//! | reason | only whether it is one of the two that a rule reads: `PendingAtGateway`, `VoidUnanswered` |
+//! | reason | only whether it is one of the three that a rule reads: `PendingAtGateway`, `VoidUnanswered`, `Redriven` |
 //! | `gateway_account` | set and cleared together with the renderer; accounts do not change here |
 //! | `request_hash` | the version of the bytes |
 //! | `gateway_ref` | the number of the charge |
@@ -32,6 +32,7 @@ pub struct Row {
     pub status: Status,
     pub pending_at_gateway: bool,
     pub void_unanswered: bool,
+    pub redriven: bool,
     pub next_at: Tick,
     pub attempt: u8,
     pub sends: u8,
@@ -56,6 +57,7 @@ impl Row {
             status: Status::Pending,
             pending_at_gateway: false,
             void_unanswered: false,
+            redriven: false,
             next_at: DUE,
             attempt: 0,
             sends: 0,
@@ -74,10 +76,11 @@ impl Row {
     pub fn payment(&self, template: &Payment) -> Payment {
         Payment {
             status: self.status,
-            reason: match (self.pending_at_gateway, self.void_unanswered) {
-                (true, _) => Some(Reason::PendingAtGateway),
-                (false, true) => Some(Reason::VoidUnanswered),
-                (false, false) => None,
+            reason: match (self.pending_at_gateway, self.void_unanswered, self.redriven) {
+                (true, _, _) => Some(Reason::PendingAtGateway),
+                (false, true, _) => Some(Reason::VoidUnanswered),
+                (false, false, true) => Some(Reason::Redriven),
+                (false, false, false) => None,
             },
             next_attempt_at: instant(self.next_at),
             attempt: self.attempt.into(),
@@ -101,6 +104,7 @@ impl Row {
             status: payment.status,
             pending_at_gateway: payment.reason == Some(Reason::PendingAtGateway),
             void_unanswered: payment.reason == Some(Reason::VoidUnanswered),
+            redriven: payment.reason == Some(Reason::Redriven),
             next_at: tick(payment.next_attempt_at),
             attempt: small(payment.attempt),
             sends: small(payment.sends),

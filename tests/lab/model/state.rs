@@ -70,6 +70,15 @@ pub struct Worker {
     pub doing: Doing,
 }
 
+/// What the answers on record say, which a person's act is judged by; by epoch, one bit each.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct OnRecord {
+    pub charged: bool,
+    pub for_good: bool,
+    pub declined: u8,
+    pub voided: u8,
+}
+
 /// What only invariants read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Ghost {
@@ -125,6 +134,10 @@ pub struct State {
     pub closed: u16,
     pub quarantined: bool,
     pub failovers: u8,
+    /// Releases by a person so far.
+    pub redrives: u8,
+    /// Kept only where a person may release it.
+    pub on_record: OnRecord,
     /// The renderer's version in service.
     pub deployed: u8,
     pub workers: Vec<Worker>,
@@ -145,6 +158,8 @@ impl State {
             closed: 0,
             quarantined: false,
             failovers: 0,
+            redrives: 0,
+            on_record: OnRecord::default(),
             deployed: 1,
             workers: Vec::new(),
             travelling: Vec::new(),

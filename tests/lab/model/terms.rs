@@ -110,6 +110,12 @@ pub enum Break {
     CancelledAtWish,
     /// A settle writes back the wish that its claim saw: none.
     WishLost,
+    /// A person gets a new key although a send under the old one has no answer (against R4, R16).
+    NewKeyWithOpenSend,
+    /// A person releases what was declined for good (against R16).
+    RedrivenAfterHard,
+    /// What a person releases is PENDING whatever was sent under its key (against R16).
+    RedrivenAsClean,
 }
 
 /// One exploration.
@@ -135,6 +141,8 @@ pub struct Terms {
     pub exhausted: OnExhausted,
     /// How many ticks a claim holds.
     pub lease: Tick,
+    /// How often a person may release it from parking.
+    pub redrives: u8,
     /// Whether the COMMIT of a claim may go unanswered, got through or not.
     pub unanswered_claims: bool,
     /// Whether the COMMIT of a settle may go unanswered.
@@ -176,6 +184,7 @@ impl Terms {
             deadline: None,
             exhausted: OnExhausted::Fail,
             lease: 1,
+            redrives: 0,
             unanswered_claims: false,
             unanswered_settles: false,
             failover: false,

@@ -19,7 +19,8 @@ const STAGES: &[(&str, &[&str])] = &[
     ("keeper", &["domain", "platform", "schedule", "bucket"]),
     ("publisher", &["domain", "platform", "schedule", "bucket"]),
     ("reconcile", &["domain", "platform", "schedule", "gateway"]),
-    ("operations", &["domain", "platform", "schedule"]),
+    // The people's routes: they read requests as intake does, and take the table of declines of the gateway.
+    ("operations", &["domain", "platform", "intake", "schedule", "gateway"]),
     // A client of our own API, for commands and `dev`: it sees what any client sees.
     ("client", &["platform"]),
     // Asks the promises of what the flow wrote down. Of the gateway it takes the table of declines.
@@ -50,7 +51,7 @@ const DRIVERS: &[(&str, &[&str])] = &[
             "src/sandbox/callbacks.rs",
         ],
     ),
-    ("axum", &["src/intake/", "src/sandbox/", "src/platform/health.rs", "src/operations/dashboard"]),
+    ("axum", &["src/intake/", "src/sandbox/", "src/platform/health.rs", "src/operations/"]),
     ("backoff", &["src/platform/reconnect.rs"]),
     ("metrics_exporter_prometheus", &["src/platform/metrics/"]),
     ("clap", &["src/cli.rs", "src/cli/", "src/dev/"]),

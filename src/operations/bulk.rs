@@ -1,0 +1,130 @@
+//! `/v1/ops/bulk-redrives`: many parked payments released by one act, at a rate.
+//!
+//! Made stopped, with an exact preview; started and stopped by a person; worked off by the keeper, batch by batch.
+//! What one person may not release alone is counted and skipped.
+
+use super::parked::gateway_name;
+use super::{Desk, IdInPath, shapes, text};
+use crate::domain::reason::Reason;
+use crate::intake::{Code, Form, Problem, Scope, json, trouble};
+use crate::platform::metrics;
+use crate::schedule::{BulkStatus, BulkSwitched, NewBulk, ParkedFilter};
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Response, StatusCode};
+use uuid::Uuid;
+
+/// The fields of a filter.
+const FILTER: [&str; 5] = ["reason", "gateway", "actor", "dueFrom", "dueTo"];
+
+pub(super) async fn create(State(desk): State<Desk>, request: Request) -> Result<Response<Body>, Problem> {
+    let (caller, mut form) =
+        desk.intake.act(request, Scope::Redrive, &["filter", "reason", "ratePerS"]).await?;
+    let given = form.form("filter", &FILTER)?.ok_or_else(|| form.missing("filter"))?;
+    let filter = desk.filter(given).await?;
+    let rate = form.integer("ratePerS")?.ok_or_else(|| form.missing("ratePerS"))?;
+    let rate = i32::try_from(rate).ok().filter(|rate| (1..=500).contains(rate));
+    let out_of_range =
+        || Problem::at(Code::OutOfRange, form.pointer("ratePerS"), "1 to 500 payments a second.");
+    let rate_per_s = rate.ok_or_else(out_of_range)?;
+    let new = NewBulk {
+        id: desk.intake.fresh_id(),
+        by: caller.operator,
+        reason: form.reason()?,
+        filter,
+        rate_per_s,
+    };
+    let schedule = desk.intake.schedule();
+    let made = schedule.create_bulk(&new, desk.rules.approve_above_minor).await.map_err(trouble)?;
+    metrics::OPERATOR_ACTS.add(1, ["create_bulk_redrive", "done"]);
+    Ok(json(StatusCode::CREATED, shapes::bulk(&made)))
+}
+
+pub(super) async fn show(
+    State(desk): State<Desk>,
+    id: IdInPath,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
+    desk.intake.look(&headers, Scope::Operate).await?;
+    let found = desk.intake.schedule().bulk(bulk_id(&text(id))?).await.map_err(trouble)?;
+    let found = found.ok_or_else(|| Problem::new(Code::BulkNotFound))?;
+    Ok(json(StatusCode::OK, shapes::bulk(&found)))
+}
+
+pub(super) async fn start(
+    desk: State<Desk>,
+    id: IdInPath,
+    request: Request,
+) -> Result<Response<Body>, Problem> {
+    switch(desk, id, request, BulkStatus::Running).await
+}
+
+pub(super) async fn stop(
+    desk: State<Desk>,
+    id: IdInPath,
+    request: Request,
+) -> Result<Response<Body>, Problem> {
+    switch(desk, id, request, BulkStatus::Stopped).await
+}
+
+async fn switch(
+    State(desk): State<Desk>,
+    id: IdInPath,
+    request: Request,
+    to: BulkStatus,
+) -> Result<Response<Body>, Problem> {
+    let (caller, mut form) = desk.intake.act(request, Scope::Redrive, &["reason"]).await?;
+    let reason = form.reason()?;
+    let schedule = desk.intake.schedule();
+    let switched =
+        schedule.switch_bulk(bulk_id(&text(id))?, to, &caller.operator, &reason).await.map_err(trouble)?;
+    let act = if to == BulkStatus::Running { "start_bulk_redrive" } else { "stop_bulk_redrive" };
+    match switched {
+        BulkSwitched::Now(bulk) | BulkSwitched::Already(bulk) => {
+            metrics::OPERATOR_ACTS.add(1, [act, "done"]);
+            Ok(json(StatusCode::OK, shapes::bulk(&bulk)))
+        }
+        BulkSwitched::Done(_) => {
+            metrics::OPERATOR_ACTS.add(1, [act, "refused"]);
+            Err(Problem::new(Code::BulkDone))
+        }
+        BulkSwitched::NotFound => Err(Problem::new(Code::BulkNotFound)),
+    }
+}
+
+fn bulk_id(text: &str) -> Result<Uuid, Problem> {
+    text.parse().map_err(|_| Problem::new(Code::BulkNotFound))
+}
+
+impl Desk {
+    async fn filter(&self, mut given: Form) -> Result<ParkedFilter, Problem> {
+        let unknown = |given: &Form, name: &str, why: &'static str| {
+            Problem::at(Code::UnknownChoice, given.pointer(name), why)
+        };
+        let reason = match given.text("reason", 100)? {
+            None => None,
+            Some(text) => Some(
+                Reason::from_text(&text)
+                    .ok_or_else(|| unknown(&given, "reason", "Expected one of the registry of reasons."))?,
+            ),
+        };
+        let gateway = match given.text("gateway", 64)? {
+            None => None,
+            Some(text) => Some(
+                gateway_name(&text)
+                    .ok_or_else(|| unknown(&given, "gateway", "Expected a gateway's name."))?,
+            ),
+        };
+        let actor = match given.text("actor", 100)? {
+            None => None,
+            Some(text) => Some(self.actor(&text).await?),
+        };
+        Ok(ParkedFilter {
+            reason,
+            gateway,
+            actor,
+            due_from: given.time("dueFrom")?,
+            due_to: given.time("dueTo")?,
+        })
+    }
+}

@@ -1,0 +1,87 @@
+//! Stage 11, for people: what is held for them, and what they may do about it.
+//!
+//! **Promises.** A look needs `ops:read`, an act the scope of its kind, and a reason. Every act is one verb of the
+//! schedule, whose own guard decides on the locked row: what is shown as possible here is advice, and two people
+//! at two consoles are told which of them came first. What one person may not do alone becomes an approval: 202
+//! with its id, and a second person carries it out. Nothing here calls a gateway or moves money; an act makes a
+//! payment claimable at most, and a worker looks up before it sends.
+//!
+//! **Relies on** `intake` for who asks and how a request is read, and on `schedule` for everything else.
+//!
+//! **If this dies here**, an act happened whole or not at all; whoever repeats it is told.
+
+mod acts;
+mod approvals;
+mod bulk;
+mod parked;
+mod redrive;
+mod refusal;
+mod resolve;
+mod shapes;
+
+use crate::gateway::{DECLINE_TABLE, may_retry};
+use crate::intake::Intake;
+use crate::platform::config;
+use axum::Router;
+use axum::extract::Path;
+use axum::extract::rejection::PathRejection;
+use axum::routing::{get, post};
+use std::sync::Arc;
+
+/// An id in a path; what cannot be read is no id.
+type IdInPath = Result<Path<String>, PathRejection>;
+
+fn text(path: IdInPath) -> String {
+    path.map(|Path(text)| text).unwrap_or_default()
+}
+
+/// Everything that a person's request needs. Cheap to clone.
+#[derive(Clone)]
+pub struct Desk {
+    intake: Intake,
+    rules: Arc<Rules>,
+}
+
+/// What one person may do alone.
+struct Rules {
+    /// Codes of declines after which something may be sent again.
+    retryable_codes: Vec<String>,
+    /// A larger amount needs a second person.
+    approve_above_minor: i64,
+}
+
+impl Desk {
+    /// Puts the stage together.
+    #[must_use]
+    pub fn new(intake: Intake, operations: &config::Operations) -> Self {
+        let rules =
+            Rules { retryable_codes: retryable_codes(), approve_above_minor: operations.approve_above_minor };
+        Self { intake, rules: Arc::new(rules) }
+    }
+
+    /// The people's routes, to be served beside the clients'.
+    pub fn routes(self) -> Router {
+        Router::new()
+            .route("/v1/ops/parked", get(parked::list))
+            .route("/v1/ops/parked/{id}", get(parked::show))
+            .route("/v1/ops/parked/{id}/redrive", post(redrive::post))
+            .route("/v1/ops/parked/{id}/resolve", post(resolve::post))
+            .route("/v1/ops/bulk-redrives", post(bulk::create))
+            .route("/v1/ops/bulk-redrives/{id}", get(bulk::show))
+            .route("/v1/ops/bulk-redrives/{id}/start", post(bulk::start))
+            .route("/v1/ops/bulk-redrives/{id}/stop", post(bulk::stop))
+            .route("/v1/ops/approvals", get(approvals::list))
+            .route("/v1/ops/approvals/{id}", get(approvals::show))
+            .route("/v1/ops/approvals/{id}/approve", post(approvals::approve))
+            .route("/v1/ops/approvals/{id}/reject", post(approvals::reject))
+            .route("/v1/ops/acts", get(acts::list))
+            .with_state(self)
+    }
+}
+
+/// Codes of declines after which something may be sent again; every other one is for good.
+#[must_use]
+pub fn retryable_codes() -> Vec<String> {
+    let retryable = DECLINE_TABLE.iter().filter(|(_, class)| may_retry(*class));
+    retryable.map(|(code, _)| (*code).to_owned()).collect()
+}
