@@ -166,7 +166,9 @@ pub async fn api(mut process: Process) -> Result<(), Ended> {
     let intake = Intake::new(schedule.clone(), process.clock.clone(), process.dice.clone(), api, gateways)
         .with_callbacks(&process.config.gateway)
         .spreading(&process.config.gateway);
-    let beside = health.merge(operations::Desk::new(intake.clone(), &process.config.operations).routes());
+    let desk =
+        operations::Desk::new(intake.clone(), &process.config.operations).knowing(&process.config.gateway);
+    let beside = health.merge(desk.routes());
     tracing::info!(listen = api.listen, "the API serves");
     let limits = intake::Limits::from(api);
     intake::serve(listener, intake.router(beside), limits, process.clock, process.shutdown.receiver()).await;

@@ -86,6 +86,7 @@ fn line(number: u8, key: &str, verdict: &str) -> LedgerLine {
         verdict: verdict.into(),
         charged: verdict == "charged",
         request: super::records::Requested::Charge,
+        charge: None,
     }
 }
 
@@ -197,6 +198,7 @@ fn honest() -> Records {
         attempts: vec![attempt(1, 0, "declined"), attempt(2, 1, "charged")],
         history,
         keys: vec![KeyRow { actor: "shop".into(), key: "k".into(), payment: id() }],
+        refunds: Vec::new(),
     }
 }
 
@@ -485,16 +487,6 @@ fn each_situation_is_counted_or_not_to_be_seen() {
     assert!(SITUATIONS.iter().all(|situation| none.met(situation.name).is_none()));
 }
 
-#[test]
-fn a_payment_with_one_attempt_takes_no_more_memory_than_is_said() {
-    let rows = size_of::<PaymentRow>() + size_of::<AttemptRow>() + 3 * size_of::<Told>();
-    let others = size_of::<LedgerLine>() + size_of::<Operation>() + size_of::<KeyRow>();
-    let topics = size_of::<DumpedNotice>() + 3 * size_of::<DumpedEvent>();
-    // Texts are short: a key, a payee, a worker's name, three details of about 100 bytes.
-    let texts = 600;
-    // Lists grow by doubling, and the index points to each.
-    let all = 2 * (rows + others + topics) + texts;
-    assert!(all <= super::BYTES_PER_PAYMENT, "{rows} rows, {others} lines, {topics} records, {texts} texts");
-}
-
+mod memory;
+mod refunds;
 mod voids;

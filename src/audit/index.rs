@@ -29,7 +29,7 @@ impl<'a> Index<'a> {
             claims: records.attempts.iter().map(|attempt| (attempt.claim_id, attempt)).collect(),
             attempts: grouped(&records.attempts, |attempt| Some(attempt.payment)),
             history: grouped(&records.history, |told| Some(told.row.payment)),
-            lines: grouped(&records.ledger, |line| line.payment_id),
+            lines: grouped(&records.ledger, |line| line.payment_id.filter(|_| line.is_under_key())),
             operations: grouped(&records.operations, |operation| operation.payment_id),
             charged: charges.filter_map(|line| line.payment_id).collect(),
             in_motion: records.payments.iter().filter(moved).map(|payment| payment.id).collect(),

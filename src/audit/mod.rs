@@ -24,6 +24,7 @@ mod liveness;
 mod money;
 mod pipeline;
 mod records;
+mod refunds;
 mod report;
 mod state;
 
@@ -86,7 +87,7 @@ fn one(invariant: Invariant, records: &Records, index: &Index<'_>, rules: &Rules
         Is::A1 => clients::answers_and_rows_agree(index),
         Is::A2 => clients::reads_never_go_back(records, index),
         Is::A3 => clients::nobody_sees_another_s(records),
-        Is::M10 => Checked::unknown(invariant, "refunds do not exist yet"),
+        Is::M10 => refunds::refunds_never_exceed_the_charge(records, index),
         Is::L6 | Is::K5 | Is::K6 => Checked::unknown(invariant, "shown by tests that inject the faults"),
         Is::R1 => Checked::unknown(invariant, "reconciliation does not exist yet"),
         Is::R2 => Checked::unknown(invariant, "exported counters are not an input yet"),

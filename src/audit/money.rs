@@ -25,7 +25,7 @@ pub(super) fn charged_at_most_once(records: &Records) -> Checked {
 
 pub(super) fn each_request_has_an_earlier_claim(records: &Records, index: &Index<'_>) -> Checked {
     let mut checked = Checked::new(Is::M2);
-    for line in &records.ledger {
+    for line in records.ledger.iter().filter(|line| line.is_under_key()) {
         let claim = index.claim_of(line).filter(|claim| {
             Some(claim.payment) == line.payment_id
                 && Some(claim.fence) == line.fence
@@ -42,7 +42,7 @@ pub(super) fn nothing_early(records: &Records, index: &Index<'_>) -> Checked {
     let asked: BTreeMap<_, _> =
         granted.filter_map(|it| Some((it.payment_id?, it.asked.as_ref()?.due_at))).collect();
     let mut checked = Checked::new(Is::M3);
-    for line in &records.ledger {
+    for line in records.ledger.iter().filter(|line| line.is_under_key()) {
         let row = index.payment_of(line).map(|payment| payment.due_at);
         let asked = line.payment_id.and_then(|id| asked.get(&id).copied()).or(row);
         let due = row == asked && row == line.due_at && row.is_some_and(|due| line.at >= due);
@@ -67,7 +67,7 @@ pub(super) fn amounts_are_equal(records: &Records, index: &Index<'_>) -> Checked
 
 pub(super) fn keys_follow_payment_and_epoch(records: &Records, index: &Index<'_>, rules: &Rules) -> Checked {
     let mut checked = Checked::new(Is::M5);
-    for line in &records.ledger {
+    for line in records.ledger.iter().filter(|line| line.is_under_key()) {
         let claim = index.claim_of(line);
         let key = claim.map(|claim| match claim.epoch {
             0 => claim.payment.to_string(),

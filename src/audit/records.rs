@@ -22,7 +22,7 @@ use crate::bucket::dump::{Dump, Place};
 use crate::domain::ids::PaymentId;
 use crate::domain::state::Status;
 use crate::platform::config::Config;
-use crate::schedule::audit::{AttemptRow, KeyRow, PaymentRow, Told};
+use crate::schedule::audit::{AttemptRow, KeyRow, PaymentRow, RefundRow, Told};
 use chrono::{DateTime, Utc};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -61,6 +61,9 @@ pub struct LedgerLine {
     /// What it asked for; lines from before there were voids do not say.
     #[serde(default)]
     pub request: Requested,
+    /// The charge that a refund gives back.
+    #[serde(default)]
+    pub charge: Option<String>,
 }
 
 /// What a request asked the gateway for.
@@ -72,9 +75,16 @@ pub enum Requested {
     Charge,
     /// To refuse every later charge under a key; it moves none.
     Void,
+    /// To give money back.
+    Refund,
 }
 
 impl LedgerLine {
+    /// It is about a payment's key: a charge or a void. A refund has a key and claims of its own.
+    pub(super) fn is_under_key(&self) -> bool {
+        self.request != Requested::Refund
+    }
+
     /// It could have moved money: a charge that was not refused by a tombstone.
     pub(super) fn could_charge(&self) -> bool {
         self.request == Requested::Charge && self.verdict != "tombstoned"
@@ -205,6 +215,8 @@ pub struct Records {
     pub history: Vec<Told>,
     /// D: idempotency keys.
     pub keys: Vec<KeyRow>,
+    /// D: by payment.
+    pub refunds: Vec<RefundRow>,
 }
 
 /// The settings that the installation ran with, as far as promises depend on them.

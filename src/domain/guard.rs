@@ -16,6 +16,7 @@ use super::ids::{ClaimId, Fence, GatewayName};
 use super::notice::Notice;
 use super::payment::Payment;
 use super::state::Status;
+use super::switches::Switches;
 use chrono::{DateTime, TimeDelta, Utc};
 use std::time::Duration;
 
@@ -56,6 +57,8 @@ pub enum Early {
     Contended,
     /// This database's lineage is not the released one (rule R17).
     Quarantined,
+    /// A kill switch names it (rule R14).
+    SwitchedOff,
 }
 
 /// Why a notice was refused.
@@ -83,7 +86,8 @@ pub enum RefusedBecause {
 ///
 /// Quarantine comes first: until it is lifted no row can be trusted to explain a refusal. Then a
 /// notice from the future, in whatever state the row is: it proves that the row is older than what
-/// was published. Then the state, and only for a claimable row its gateway, count and instant.
+/// was published. Then the state, and only for a claimable row its gateway, count and instant. A kill
+/// switch comes last: it holds what could be claimed otherwise.
 #[must_use]
 pub fn claim(
     row: Option<&Payment>,
@@ -91,6 +95,7 @@ pub fn claim(
     gateway: &GatewayName,
     database_now: DateTime<Utc>,
     lineage: Lineage,
+    switches: &Switches,
 ) -> ClaimGuard {
     match lineage {
         Lineage::Quarantined => {
@@ -109,7 +114,7 @@ pub fn claim(
         }
         Status::Parked => ClaimGuard::Refused(RefusedBecause::Parked),
         Status::Processing => ClaimGuard::Refused(RefusedBecause::HeldByAnother),
-        Status::Pending | Status::Unknown => claim_claimable(row, notice, gateway, database_now),
+        Status::Pending | Status::Unknown => claim_claimable(row, notice, gateway, database_now, switches),
     }
 }
 
@@ -118,6 +123,7 @@ fn claim_claimable(
     notice: &Notice,
     gateway: &GatewayName,
     database_now: DateTime<Utc>,
+    switches: &Switches,
 ) -> ClaimGuard {
     if row.gateway != *gateway {
         ClaimGuard::Refused(RefusedBecause::OtherGateway)
@@ -125,12 +131,20 @@ fn claim_claimable(
         ClaimGuard::Refused(RefusedBecause::Stale)
     } else if row.next_attempt_at > database_now {
         ClaimGuard::Early { until: row.next_attempt_at, why: Early::NotDue }
+    } else if is_switched_off(row, switches) {
+        ClaimGuard::Early { until: database_now + PAUSE, why: Early::SwitchedOff }
     } else {
         ClaimGuard::Win
     }
 }
 
-/// Does the late scan of `gateway` see `row`: claimable and at least `late_by` overdue?
+/// Is it stopped by a kill switch: everything, its gateway, its actor or its currency?
+#[must_use]
+pub fn is_switched_off(row: &Payment, switches: &Switches) -> bool {
+    switches.stops_gateway(&row.gateway) || switches.stops_payer(row.actor, row.amount.currency)
+}
+
+/// Does the late scan of `gateway` see `row`: claimable, at least `late_by` overdue, and not switched off?
 #[must_use]
 pub fn claim_late(
     row: &Payment,
@@ -138,6 +152,7 @@ pub fn claim_late(
     late_by: Duration,
     database_now: DateTime<Utc>,
     lineage: Lineage,
+    switches: &Switches,
 ) -> bool {
     // A lateness that chrono cannot hold is never reached.
     let late_by = TimeDelta::from_std(late_by).unwrap_or(TimeDelta::MAX);
@@ -145,6 +160,7 @@ pub fn claim_late(
         && row.status.is_claimable()
         && row.gateway == *gateway
         && database_now - row.next_attempt_at >= late_by
+        && !is_switched_off(row, switches)
 }
 
 /// The answer of [`cancel`].
@@ -298,11 +314,12 @@ mod tests {
         for case in &cases {
             let row = case.row.as_ref();
             let got = match &case.verb {
-                Verb::Claim { notice, gateway, lineage } => {
-                    Expect::Claim(claim(row, notice, gateway, now(), *lineage))
+                Verb::Claim { notice, gateway, lineage, switches } => {
+                    Expect::Claim(claim(row, notice, gateway, now(), *lineage, switches))
                 }
-                Verb::ClaimLate { gateway, late_by, lineage } => {
-                    Expect::Yes(row.is_some_and(|row| claim_late(row, gateway, *late_by, now(), *lineage)))
+                Verb::ClaimLate { gateway, late_by, lineage, switches } => {
+                    let sees = |row| claim_late(row, gateway, *late_by, now(), *lineage, switches);
+                    Expect::Yes(row.is_some_and(sees))
                 }
                 Verb::Cancel { voids, lineage } => {
                     Expect::Cancel(cancel(row.expect("cases of cancel have a row"), *voids, *lineage))
@@ -358,7 +375,8 @@ mod tests {
         let mut row = payment(now(), 1, Status::Pending);
         row.next_attempt_at = now();
         let notice = crate::domain::guard_cases::notice(&row);
-        let at = |instant| claim(Some(&row), &notice, &gateway(), instant, Lineage::Released);
+        let none = Switches::default();
+        let at = |instant| claim(Some(&row), &notice, &gateway(), instant, Lineage::Released, &none);
         assert_eq!(at(now()), ClaimGuard::Win);
         assert_eq!(at(now() - us), ClaimGuard::Early { until: now(), why: Early::NotDue });
 
@@ -369,8 +387,8 @@ mod tests {
 
         let late_by = Duration::from_secs(15);
         let edge = now() + TimeDelta::seconds(15);
-        assert!(!claim_late(&row, &gateway(), late_by, edge - us, Lineage::Released));
-        assert!(claim_late(&row, &gateway(), late_by, edge, Lineage::Released));
+        assert!(!claim_late(&row, &gateway(), late_by, edge - us, Lineage::Released, &none));
+        assert!(claim_late(&row, &gateway(), late_by, edge, Lineage::Released, &none));
 
         let held = payment(now(), 2, Status::Processing);
         let holding = Some(Holding { claim_id: CLAIM, lease_until: now() });

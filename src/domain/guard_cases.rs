@@ -11,6 +11,7 @@ use super::money::{Currency, Minor, Money};
 use super::notice::Notice;
 use super::payment::Payment;
 use super::state::Status;
+use super::switches::{Switch, Switches};
 use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
 use std::time::Duration;
 use uuid::Uuid;
@@ -46,6 +47,8 @@ pub enum Verb {
         gateway: GatewayName,
         /// Of the database.
         lineage: Lineage,
+        /// Thrown in it.
+        switches: Switches,
     },
     /// [`super::guard::claim_late`]
     ClaimLate {
@@ -55,6 +58,8 @@ pub enum Verb {
         late_by: Duration,
         /// Of the database.
         lineage: Lineage,
+        /// Thrown in it.
+        switches: Switches,
     },
     /// [`super::guard::cancel`]
     Cancel {
@@ -141,7 +146,9 @@ pub fn payment(now: DateTime<Utc>, n: u64, status: Status) -> Payment {
     }
 }
 
-fn price() -> Money {
+/// What every row of the table pays.
+#[must_use]
+pub fn price() -> Money {
     match (Minor::new(12_345), Currency::from_code("EUR")) {
         (Some(minor), Some(currency)) => Money { minor, currency },
         (None, Some(_)) | (_, None) => panic!("12345 is positive and EUR is in the table"),
@@ -168,11 +175,26 @@ pub fn cases(now: DateTime<Utc>) -> Vec<Case> {
     table.claims();
     table.early_claims_and_counts();
     table.late_claims();
+    table.switched_off();
     table.cancels_and_deadlines();
     table.settles_and_reaps();
     table.renewals();
     table.defers();
     table.cases
+}
+
+/// A claim while these switches are thrown.
+fn claiming(notice: Notice, gateway: GatewayName, lineage: Lineage, thrown: &[&str]) -> Verb {
+    Verb::Claim { notice, gateway, lineage, switches: switches(thrown) }
+}
+
+/// A late scan while these switches are thrown.
+fn scanning(gateway: GatewayName, late_by: Duration, lineage: Lineage, thrown: &[&str]) -> Verb {
+    Verb::ClaimLate { gateway, late_by, lineage, switches: switches(thrown) }
+}
+
+fn switches(thrown: &[&str]) -> Switches {
+    Switches::of(thrown.iter().filter_map(|text| Switch::from_text(text)))
 }
 
 struct Table {
@@ -194,7 +216,7 @@ impl Table {
     }
 
     fn claim(&mut self, name: &'static str, row: Payment, expect: ClaimGuard) {
-        let verb = Verb::Claim { notice: notice(&row), gateway: gateway(), lineage: Lineage::Released };
+        let verb = claiming(notice(&row), gateway(), Lineage::Released, &[]);
         self.add(name, Some(row), verb, Expect::Claim(expect));
     }
 
@@ -247,17 +269,17 @@ impl Table {
         ] {
             let row = self.row(status);
             let notice = Notice { attempt: row.attempt + more, ..notice(&row) };
-            let verb = Verb::Claim { notice, gateway: gateway(), lineage: Lineage::Released };
+            let verb = claiming(notice, gateway(), Lineage::Released, &[]);
             self.add(name, Some(row), verb, Expect::Claim(Refused(expect)));
         }
         let row = self.row(Status::Pending);
-        let unknown = Verb::Claim { notice: notice(&row), gateway: gateway(), lineage: Lineage::Released };
+        let unknown = claiming(notice(&row), gateway(), Lineage::Released, &[]);
         let nothing = Expect::Claim(Refused(RefusedBecause::NoSuchPayment));
         self.add("a notice without a row is refused", None, unknown, nothing);
 
         let row = self.row(Status::Pending);
         let elsewhere = GatewayName("other".into());
-        let verb = Verb::Claim { notice: notice(&row), gateway: elsewhere, lineage: Lineage::Released };
+        let verb = claiming(notice(&row), elsewhere, Lineage::Released, &[]);
         let expect = Expect::Claim(Refused(RefusedBecause::OtherGateway));
         self.add("a claim for another gateway is refused", Some(row), verb, expect);
 
@@ -267,8 +289,7 @@ impl Table {
             ("quarantine explains nothing by a cancelled row", Status::Cancelled),
         ] {
             let row = self.row(status);
-            let verb =
-                Verb::Claim { notice: notice(&row), gateway: gateway(), lineage: Lineage::Quarantined };
+            let verb = claiming(notice(&row), gateway(), Lineage::Quarantined, &[]);
             let expect = Wait { until: self.now + PAUSE, why: Early::Quarantined };
             self.add(name, Some(row), verb, Expect::Claim(expect));
         }
@@ -285,16 +306,45 @@ impl Table {
             ("late and cancelled is not seen", Status::Cancelled, minutes(5), Lineage::Released, false),
             ("late in quarantine is not seen", Status::Pending, minutes(5), Lineage::Quarantined, false),
         ] {
-            let verb = Verb::ClaimLate { gateway: gateway(), late_by, lineage };
+            let verb = scanning(gateway(), late_by, lineage, &[]);
             self.add(name, Some(self.row(status)), verb, Expect::Yes(expect));
         }
-        let verb = Verb::ClaimLate {
-            gateway: GatewayName("other".into()),
-            late_by: minutes(5),
-            lineage: Lineage::Released,
-        };
+        let verb = scanning(GatewayName("other".into()), minutes(5), Lineage::Released, &[]);
         let row = self.row(Status::Pending);
         self.add("late at another gateway is not seen", Some(row), verb, Expect::Yes(false));
+    }
+
+    /// Each kind of switch, at its own payment and at another's; what is refused anyway stays refused.
+    fn switched_off(&mut self) {
+        use ClaimGuard::{Early as Wait, Refused, Win};
+        let until = self.now + PAUSE;
+        let held = Wait { until, why: Early::SwitchedOff };
+        let ours = format!("actor:{}", ActorId(Uuid::from_u128(0xAC)).0);
+        let theirs = format!("actor:{}", Uuid::from_u128(0xAD));
+        for (name, scanned, status, thrown, expect) in [
+            ("everything is off", "and the scan sees none of it", Status::Pending, "global:all", held),
+            ("its gateway is off", "and its scan sees none", Status::Unknown, "gateway:sandbox", held),
+            ("its actor is off", "and the scan skips it", Status::Pending, &ours, held),
+            ("its currency is off", "and the scan skips that", Status::Unknown, "currency:EUR", held),
+            ("another gateway is off", "and ours is scanned", Status::Pending, "gateway:other", Win),
+            ("another actor is off", "and ours is seen", Status::Pending, &theirs, Win),
+            ("another currency is off", "and this one is seen", Status::Pending, "currency:USD", Win),
+        ] {
+            let row = self.row(status);
+            let verb = claiming(notice(&row), gateway(), Lineage::Released, &[thrown]);
+            self.add(name, Some(row), verb, Expect::Claim(expect));
+            let verb = scanning(gateway(), Duration::from_secs(300), Lineage::Released, &[thrown]);
+            self.add(scanned, Some(self.row(status)), verb, Expect::Yes(expect == Win));
+        }
+        for (name, status, more, expect) in [
+            ("a spent notice is refused though off", Status::Pending, -1, RefusedBecause::Stale),
+            ("a held row is refused though off", Status::Processing, 0, RefusedBecause::HeldByAnother),
+        ] {
+            let row = self.row(status);
+            let notice = Notice { attempt: row.attempt + more, ..notice(&row) };
+            let verb = claiming(notice, gateway(), Lineage::Released, &["global:all"]);
+            self.add(name, Some(row), verb, Expect::Claim(Refused(expect)));
+        }
     }
 
     fn cancels_and_deadlines(&mut self) {

@@ -4,6 +4,7 @@
 //! clock (the one that counts suspended time) from *before* the claim was asked for, so the network
 //! delay of the claim can only shorten what it allows itself.
 
+use super::switches::Watch;
 use super::verdict::NotSent;
 use chrono::{DateTime, Utc};
 use std::time::Duration;
@@ -57,6 +58,8 @@ pub struct SendGate {
     pub key_usable_until_mono: Option<Mono>,
     /// `executeBefore` (rule R10).
     pub execute_before: Option<DateTime<Utc>>,
+    /// The kill switches as this worker knows them at that moment; `None` where nobody can throw one.
+    pub switches: Option<Watch>,
 }
 
 impl SendGate {
@@ -67,6 +70,9 @@ impl SendGate {
     pub fn check(&self, wall: DateTime<Utc>, mono: Mono) -> Result<(), NotSent> {
         if mono >= self.send_before {
             return Err(NotSent::LeaseTooShort);
+        }
+        if self.switches.as_ref().is_some_and(Watch::is_stopped) {
+            return Err(NotSent::Killed);
         }
         if wall < self.not_before {
             return Err(NotSent::HostClockEarly);
@@ -110,6 +116,7 @@ mod tests {
             key_usable_until: None,
             key_usable_until_mono: None,
             execute_before: None,
+            switches: None,
         };
         let next = wall + TimeDelta::microseconds(1);
         for (gate, expect) in [
@@ -124,5 +131,30 @@ mod tests {
         ] {
             assert_eq!(gate.check(wall, mono), expect, "{gate:?}");
         }
+    }
+
+    #[test]
+    fn a_switch_that_is_thrown_after_the_plan_closes_the_gate() {
+        use crate::domain::ids::{ActorId, GatewayName};
+        use crate::domain::money::Currency;
+        use crate::domain::switches::{Board, Orders, Pause, Switch, SwitchKind, Switches};
+        let (wall, mono) =
+            (DateTime::from_timestamp(1_795_960_020, 0).unwrap_or_default(), Mono(seconds(100)));
+        let board = std::sync::Arc::new(Board::default());
+        let euro = Currency::from_code("EUR").expect("in the table");
+        let gate = SendGate {
+            send_before: Mono(seconds(101)),
+            not_before: wall,
+            key_usable_until: None,
+            key_usable_until_mono: None,
+            execute_before: None,
+            switches: Some(Watch::new(&board, ActorId(uuid::Uuid::nil()), euro)),
+        };
+        assert_eq!(gate.check(wall, mono), Ok(()));
+        let thrown = Switches::of(Switch::of(SwitchKind::Currency, "EUR"));
+        board.set(Orders::of(&GatewayName("sandbox".into()), Pause::None, thrown));
+        assert_eq!(gate.check(wall, mono), Err(NotSent::Killed));
+        board.set(Orders::default());
+        assert_eq!(gate.check(wall, mono), Ok(()));
     }
 }

@@ -23,7 +23,11 @@ pub mod pace;
 pub mod parked;
 pub mod payment;
 pub mod reason;
+pub mod refund;
+#[doc(hidden)]
+pub mod refund_cases;
 pub mod retry;
 pub mod state;
+pub mod switches;
 pub mod verdict;
 pub mod window;

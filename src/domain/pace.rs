@@ -22,6 +22,7 @@ pub use breaker::{Breaker, Probed};
 pub use seen::{Call, Seen, Window};
 
 use super::ids::WorkerName;
+use super::switches::Orders;
 use chrono::{DateTime, TimeDelta, Utc};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -134,6 +135,8 @@ pub struct Grant {
     pub rate: u32,
     /// What this beat made of the breaker, if it changed.
     pub became: Option<Breaker>,
+    /// What people ordered; whoever keeps the pace adds it.
+    pub orders: Orders,
 }
 
 /// What is remembered of one worker.
@@ -209,6 +212,7 @@ impl Pace {
             slots,
             rate: self.rate(terms, now),
             became: (self.breaker.kind() != was.kind()).then(|| self.breaker.clone()),
+            orders: Orders::default(),
         };
         if terms.rate > 0 && gate == Gate::Open {
             // First, so that the charges yield to them.
@@ -245,8 +249,14 @@ impl Pace {
 
     /// The rate as it is held at `now`: calls a second, 0 without a limit.
     fn rate(&self, terms: &Terms, now: DateTime<Utc>) -> u32 {
-        let held = i64::from(terms.rate) * self.throttle_at(now);
-        u32::try_from((held / WHOLE).max(i64::from(terms.rate.min(1)))).unwrap_or(terms.rate)
+        self.held_to(terms.rate, now)
+    }
+
+    /// Of so many calls a second, what is left of them at `now`; 0 without a limit.
+    #[must_use]
+    pub fn held_to(&self, rate: u32, now: DateTime<Utc>) -> u32 {
+        let held = i64::from(rate) * self.throttle_at(now);
+        u32::try_from((held / WHOLE).max(i64::from(rate.min(1)))).unwrap_or(rate)
     }
 
     /// In thousandths.

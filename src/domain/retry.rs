@@ -94,12 +94,6 @@ impl Ladders {
         self.wait(&self.held_back, held_back.into(), advice, jitter)
     }
 
-    /// The wait while a kill switch is thrown: the held-back ladder's last rung, at once.
-    #[must_use]
-    pub fn while_killed(&self, jitter: PerMille) -> Duration {
-        self.wait(&self.held_back, i32::MAX, None, jitter)
-    }
-
     /// Is the send now being handed back one too many, by count or by time (50 or 24 h)?
     #[must_use]
     pub fn is_held_back_too_long(&self, row: &Payment, now: DateTime<Utc>) -> bool {
@@ -163,7 +157,6 @@ mod tests {
         assert_eq!(pending, [5, 30, 120, 600, 600, 600]);
         let held: Vec<_> = (0..6).map(|n| ladders.after_held_back(n, None, NONE).as_secs()).collect();
         assert_eq!(held, [1, 5, 15, 60, 300, 300]);
-        assert_eq!(ladders.while_killed(NONE), seconds(300));
     }
 
     #[test]

@@ -129,14 +129,14 @@ enum ErrorType {
 
 /// What the answer to `POST /charges` means.
 pub(super) fn charge(asked: &Asked, heard: Heard) -> Verdict {
-    read(asked, heard, accepted)
+    read(asked, heard, |status, retry_after, body| accepted(asked, status, retry_after, body))
 }
 
 /// What the answer to `POST /voids` means: a tombstone, or what an answer to a charge under the same key
 /// would mean. It has no bytes but the key, so a refusal of the request itself speaks about the void alone:
 /// nothing is learned of the charge, and the question stays.
 pub(super) fn void(asked: &Asked, heard: Heard) -> Verdict {
-    match read(asked, heard, voided) {
+    match read(asked, heard, |status, retry_after, body| voided(asked, status, retry_after, body)) {
         Verdict::NotSent { why: NotSent::Rejected, .. } | Verdict::Unknown(Doubt::KeyMismatch) => {
             Verdict::Unknown(Doubt::Unreadable)
         }
@@ -144,8 +144,126 @@ pub(super) fn void(asked: &Asked, heard: Heard) -> Verdict {
     }
 }
 
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RefundShape {
+    id: String,
+    status: RefundShapeStatus,
+    key: String,
+    charge: String,
+    amount: i64,
+    currency: String,
+    code: Option<String>,
+}
+
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+enum RefundShapeStatus {
+    Refunded,
+    Pending,
+    InProgress,
+    Declined,
+}
+
+/// What a refund's request asked for, to hold the answer against.
+#[derive(Debug, Clone)]
+pub(super) struct AskedBack {
+    /// As a charge of this key and amount would be asked for.
+    pub(super) asked: Asked,
+    /// The charge that is given back.
+    pub(super) charge: String,
+}
+
+/// What the answer to `POST /refunds` means. Where it says charged, the money of this request is back.
+pub(super) fn refund(of: &AskedBack, heard: Heard) -> Verdict {
+    read(&of.asked, heard, |status, retry_after, body| given_back(of, status, retry_after, body))
+}
+
+fn given_back(of: &AskedBack, status: u16, retry_after: Option<Duration>, body: &[u8]) -> Verdict {
+    let Ok(shape) = serde_json::from_slice::<RefundShape>(body) else {
+        return Verdict::Unknown(Doubt::Unreadable);
+    };
+    let fits = match shape.status {
+        RefundShapeStatus::Refunded => matches!(status, 200 | 201),
+        RefundShapeStatus::Pending => matches!(status, 200 | 202),
+        RefundShapeStatus::InProgress => status == 202,
+        RefundShapeStatus::Declined => status == 200,
+    };
+    if fits { read_refund(of, &shape, retry_after) } else { Verdict::Unknown(Doubt::Unreadable) }
+}
+
+fn read_refund(of: &AskedBack, shape: &RefundShape, retry_after: Option<Duration>) -> Verdict {
+    if shape.key != of.asked.key {
+        return contradiction(&of.asked, Invariant::M10, "the answer names another refund than asked".into());
+    }
+    if shape.charge != of.charge {
+        return contradiction(
+            &of.asked,
+            Invariant::M10,
+            "the answer gives another charge back than asked".into(),
+        );
+    }
+    if !is_reference(&shape.id) {
+        return Verdict::Unknown(Doubt::Unreadable);
+    }
+    match shape.status {
+        RefundShapeStatus::Refunded if is_amount(&of.asked, shape) => {
+            Verdict::Charged { reference: shape.id.clone(), amount: of.asked.amount }
+        }
+        RefundShapeStatus::Refunded => {
+            let what = format!(
+                "gave {} back under {}, asked {}",
+                shape.amount,
+                shape.id,
+                of.asked.amount.minor.get()
+            );
+            contradiction(&of.asked, Invariant::M10, what)
+        }
+        RefundShapeStatus::Pending => Verdict::PendingAtGateway { reference: Some(shape.id.clone()) },
+        RefundShapeStatus::InProgress => Verdict::InProgress { retry_after },
+        RefundShapeStatus::Declined => {
+            decline(shape.code.as_deref(), None, None, Some(&shape.id), retry_after)
+        }
+    }
+}
+
+fn is_amount(asked: &Asked, shape: &RefundShape) -> bool {
+    shape.amount == asked.amount.minor.get()
+        && Currency::from_code(&shape.currency) == Some(asked.amount.currency)
+}
+
+/// What the answer to `GET /refunds?key=` means: an object as `POST /refunds` answers it, or 404.
+pub(super) fn refund_lookup(of: &AskedBack, heard: Heard) -> Lookup {
+    let Heard::Answer { status, retry_after, body } = heard else {
+        return Lookup::Unavailable { retry_after: None };
+    };
+    let unavailable = Lookup::Unavailable { retry_after };
+    let Ok(body) = body else { return unavailable };
+    match status {
+        200 => match serde_json::from_slice::<RefundShape>(&body) {
+            Ok(shape) => match read_refund(of, &shape, retry_after) {
+                // What cannot be read teaches nothing; the question stays open.
+                Verdict::Unknown(_) => unavailable,
+                verdict => Lookup::Found(verdict),
+            },
+            Err(_) => unavailable,
+        },
+        404 => match serde_json::from_slice::<ErrorShape>(&body) {
+            Ok(ErrorShape { error }) if error.r#type == ErrorType::NotFound => {
+                Lookup::NotFound { visible_after: None }
+            }
+            Ok(_) | Err(_) => unavailable,
+        },
+        _ => unavailable,
+    }
+}
+
 /// The meaning of an answer whose 2xx `accept` reads.
-fn read(asked: &Asked, heard: Heard, accept: fn(&Asked, u16, Option<Duration>, &[u8]) -> Verdict) -> Verdict {
+fn read(
+    asked: &Asked,
+    heard: Heard,
+    accept: impl FnOnce(u16, Option<Duration>, &[u8]) -> Verdict,
+) -> Verdict {
     let (status, retry_after, body) = match heard {
         Heard::Unsent(why) => return Verdict::NotSent { why, retry_after: None },
         Heard::TimedOut => return Verdict::Unknown(Doubt::TimedOut),
@@ -161,7 +279,7 @@ fn read(asked: &Asked, heard: Heard, accept: fn(&Asked, u16, Option<Duration>, &
         Err(BodyFault::Cut | BodyFault::TooLarge) => return Verdict::Unknown(Doubt::Unreadable),
     };
     match status {
-        200..=299 => accept(asked, status, retry_after, &body),
+        200..=299 => accept(status, retry_after, &body),
         400..=499 => refused(asked, status, retry_after, &body),
         // A redirect or a status nobody defined: whoever sent it, it is not the gateway's contract.
         _ => Verdict::Unknown(Doubt::NotTheGateway),

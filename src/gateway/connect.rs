@@ -39,14 +39,18 @@ pub fn connect(settings: &Settings, clock: SharedClock) -> Result<HttpGateway, G
     if settings.secret.is_empty() || bearer.is_err() {
         wrong.push("gateway.secret must be 1 or more visible ASCII characters".into());
     }
-    let (Ok(charges), Ok(voids), Ok(mut bearer), true) =
-        (charges.map_err(|why| wrong.push(why)), url_of(&settings.url, "voids"), bearer, wrong.is_empty())
-    else {
+    let (Ok(charges), Ok(voids), Ok(refunds), Ok(mut bearer), true) = (
+        charges.map_err(|why| wrong.push(why)),
+        url_of(&settings.url, "voids"),
+        url_of(&settings.url, "refunds"),
+        bearer,
+        wrong.is_empty(),
+    ) else {
         return Err(GatewayConfigError::Settings(wrong));
     };
     bearer.set_sensitive(true);
     let client = client(settings, bearer).map_err(|error| GatewayConfigError::Client(error.into()))?;
-    Ok(HttpGateway::new(profile(settings), client, charges, voids, clock))
+    Ok(HttpGateway::new(profile(settings), client, charges, voids, refunds, clock))
 }
 
 fn complaints(settings: &Settings) -> Vec<String> {
@@ -136,6 +140,7 @@ fn profile(settings: &Settings) -> Profile {
         lookup: settings.lookup,
         not_found_horizon: settings.not_found_horizon,
         voids_by_key: settings.voids_by_key,
+        refunds: settings.refunds,
         async_final_within: Some(settings.async_final_within),
         caps: DeclineCaps { per_day: settings.declines_per_day, per_30_days: settings.declines_per_30_days },
         connect_timeout: settings.connect_timeout,
@@ -167,7 +172,7 @@ mod tests {
     #[test]
     fn the_defaults_with_a_url_are_legal_and_the_path_is_kept() {
         assert_eq!(refusal(&legal()), "");
-        for kind in ["charges", "voids"] {
+        for kind in ["charges", "voids", "refunds"] {
             let wanted = format!("http://127.0.0.1:1/base/{kind}");
             assert_eq!(url_of(&legal().url, kind).map(String::from), Ok(wanted));
         }

@@ -162,6 +162,7 @@ mod tests {
             key_usable_until: None,
             key_usable_until_mono: None,
             execute_before: None,
+            switches: None,
         };
         gated(Bytes::from_static(b"money"), gate, Arc::new(Fixed(mono_s)))
     }

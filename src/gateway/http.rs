@@ -61,18 +61,19 @@ pub const RENDERER: i16 = 1;
 pub(super) const ANSWER_CAP: usize = 64 * 1024;
 
 /// Longest key that the wire allows, in characters; a payment id, a colon and an epoch take 47.
-const KEY_MAX_LEN: usize = 64;
+pub(super) const KEY_MAX_LEN: usize = 64;
 
 /// Longest payee that the wire allows, in characters.
 const PAYEE_MAX_LEN: usize = 255;
 
 /// One account at one JSON gateway. See the module for the wire.
 pub struct HttpGateway {
-    profile: Profile,
-    client: reqwest::Client,
+    pub(super) profile: Profile,
+    pub(super) client: reqwest::Client,
     charges: Url,
     voids: Url,
-    clock: SharedClock,
+    pub(super) refunds: Url,
+    pub(super) clock: SharedClock,
 }
 
 impl fmt::Debug for HttpGateway {
@@ -103,9 +104,10 @@ impl HttpGateway {
         client: reqwest::Client,
         charges: Url,
         voids: Url,
+        refunds: Url,
         clock: SharedClock,
     ) -> Self {
-        Self { profile, client, charges, voids, clock }
+        Self { profile, client, charges, voids, refunds, clock }
     }
 
     async fn send(&self, claimed: &Claimed, request: &FrozenRequest, gate: SendGate) -> Answer {
@@ -193,7 +195,7 @@ impl HttpGateway {
         classify::lookup(&asked, heard, self.profile.not_found_horizon)
     }
 
-    async fn hear(&self, mut response: Response) -> Heard {
+    pub(super) async fn hear(&self, mut response: Response) -> Heard {
         let status = response.status().as_u16();
         let retry_after = response
             .headers()
@@ -219,7 +221,7 @@ async fn read_capped(response: &mut Response) -> Result<Vec<u8>, BodyFault> {
 }
 
 /// An answer that came although our body never left answers something else, and is not believed.
-fn answered(watch: &Watch, heard: Heard) -> Heard {
+pub(super) fn answered(watch: &Watch, heard: Heard) -> Heard {
     match watch.finish() {
         Left::Maybe => heard,
         Left::Refused(why) => Heard::Unsent(why),
@@ -229,7 +231,7 @@ fn answered(watch: &Watch, heard: Heard) -> Heard {
 
 /// Without an answer, only the body's own state says whether anything left; the error merely names
 /// the reason.
-fn unanswered(watch: &Watch, error: &reqwest::Error) -> Heard {
+pub(super) fn unanswered(watch: &Watch, error: &reqwest::Error) -> Heard {
     match watch.finish() {
         Left::Refused(why) => Heard::Unsent(why),
         Left::Never => Heard::Unsent(connect_fault(error)),
@@ -263,7 +265,7 @@ fn asked(payment: &Payment) -> Asked {
     Asked { key: gateway_key(payment.id, payment.epoch), payment: payment.id, amount: payment.amount }
 }
 
-fn status_of(heard: &Heard) -> Option<u16> {
+pub(super) fn status_of(heard: &Heard) -> Option<u16> {
     match heard {
         Heard::Answer { status, .. } => Some(*status),
         Heard::Unsent(_) | Heard::TimedOut | Heard::Lost => None,
@@ -271,7 +273,7 @@ fn status_of(heard: &Heard) -> Option<u16> {
 }
 
 /// For people; only our own words and checked codes, since an answer's text may name the payee.
-fn note(verdict: &Verdict, http_status: Option<u16>) -> Option<String> {
+pub(super) fn note(verdict: &Verdict, http_status: Option<u16>) -> Option<String> {
     let from = http_status.map_or("no answer".into(), |status| format!("HTTP {status}"));
     match verdict {
         Verdict::Charged { .. } | Verdict::NotSent { .. } | Verdict::Voided => None,

@@ -11,6 +11,7 @@ mod declines;
 mod gated_body;
 mod http;
 mod port;
+mod refunds;
 
 pub use connect::{GatewayConfigError, connect};
 pub use declines::{FINAL_ADVICE, TABLE as DECLINE_TABLE, class as decline_class, may_retry};

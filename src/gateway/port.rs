@@ -4,8 +4,9 @@ use crate::domain::declines::DeclineCaps;
 use crate::domain::facts::VoidSupport;
 use crate::domain::lease::SendGate;
 use crate::domain::payment::Payment;
+use crate::domain::refund::RefundLookup;
 use crate::domain::verdict::Lookup;
-use crate::schedule::{Answer, Answered, Claimed};
+use crate::schedule::{Answer, Answered, AnsweredRefund, Claimed, ClaimedRefund, RefundOrder};
 use futures_util::future::BoxFuture;
 use secrecy::SecretString;
 use std::time::Duration;
@@ -35,6 +36,8 @@ pub struct Profile {
     pub not_found_horizon: Duration,
     /// A void makes every later charge under the key refused, for ever. False unless proven.
     pub voids_by_key: bool,
+    /// A refund is collapsed by its key, and never above its charge. False unless proven.
+    pub refunds: bool,
     /// A pending payment is decided by then.
     pub async_final_within: Option<Duration>,
     /// Declines of one destination that are enough.
@@ -117,4 +120,28 @@ pub trait Gateway: Send + Sync + 'static {
     /// before, or that a charge runs under it; its `how` is `Voided` if the void may have left, and
     /// `NotStarted` if it provably did not.
     fn void<'a>(&'a self, claimed: &'a Claimed, gate: SendGate) -> BoxFuture<'a, Answer>;
+}
+
+/// One gateway account that gives money back. A trait of its own, because most that can be charged here are asked
+/// for no refunds, and no stand-in of a test need know them.
+pub trait Refunds: Send + Sync + 'static {
+    /// Its description.
+    fn profile(&self) -> &Profile;
+
+    /// Makes the refund's request: pure, the same bytes for the same refund, whichever attempt asks (rule R5).
+    ///
+    /// # Errors
+    /// [`CannotRender`] rather than a cut field.
+    fn prepare_refund(&self, order: &RefundOrder) -> Result<FrozenRequest, CannotRender>;
+
+    /// Sends at most one request that gives money back (rule R15). `gate` is checked at the body's first poll.
+    fn refund(
+        &self,
+        claimed: ClaimedRefund,
+        request: FrozenRequest,
+        gate: SendGate,
+    ) -> BoxFuture<'_, AnsweredRefund>;
+
+    /// Asks what became of the refund's key.
+    fn lookup_refund<'a>(&'a self, order: &'a RefundOrder) -> BoxFuture<'a, RefundLookup>;
 }

@@ -52,7 +52,8 @@ fn out_of_time(arrival: &Arrival) -> Response {
 pub(super) async fn wrap(State(envelope): State<Envelope>, mut request: Request, next: Next) -> Response {
     let id = request_id(request.headers()).unwrap_or_else(|| format!("{:032x}", envelope.dice.bits()));
     let path = request.uri().path().to_owned();
-    let known = ["GET", "POST", "DELETE"].into_iter().find(|known| *known == request.method().as_str());
+    let known =
+        ["GET", "POST", "PUT", "DELETE"].into_iter().find(|known| *known == request.method().as_str());
     let method = known.unwrap_or("other");
     let route = request.extensions().get::<MatchedPath>().map(|matched| matched.as_str().to_owned());
     let span = tracing::info_span!("request", request_id = %id, actor = Empty);

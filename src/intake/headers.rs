@@ -25,7 +25,7 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]
 /// # Errors
 /// 400, for a key that is missing, empty, too long, there twice or of other characters; 422 for one
 /// that holds a card number, since it would be stored.
-pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<String, Problem> {
+pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<String, Problem> {
     let invalid = |why: &'static str| Problem::new(Code::InvalidIdempotencyKey).detail(why);
     let value = only(headers, &IDEMPOTENCY_KEY)
         .map_err(|()| invalid("The header Idempotency-Key appears more than once."))?

@@ -35,6 +35,7 @@ mod list;
 mod node;
 mod problem;
 mod read;
+mod routes;
 mod rules;
 mod serve;
 mod signature;
@@ -53,9 +54,11 @@ pub(crate) use actor::Caller;
 pub use actor::{Scope, actor_name};
 pub use forecast::{Account, forecast_as_json};
 pub(crate) use form::{Form, Pairs};
+pub(crate) use headers::idempotency_key;
 pub use key::{ApiKey, KeyMode, NotAKey};
 pub(crate) use limits::trouble;
 pub use problem::{Code, FieldError, Parts, Problem, Retryable};
+pub use routes::{Needs, ROUTES, Route};
 pub use rules::Terms;
 pub use serve::{CannotListen, Limits, listen, serve};
 pub use wire::CREATION_RENDERING;
@@ -72,7 +75,6 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use axum::http::{Response, StatusCode};
-use axum::routing::{get, post};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -144,13 +146,7 @@ impl Intake {
             dice: self.dice.clone(),
             request_timeout: self.request_timeout,
         };
-        Router::new()
-            .route("/v1/scheduled-payments", get(list::get).post(create::post))
-            .route("/v1/scheduled-payments/{id}", get(read::get).delete(cancel::delete))
-            .route("/v1/scheduled-payments/{id}/history", get(history::get))
-            .route("/v1/forecast", get(forecast::get))
-            .route("/v1/gateway-callbacks/{gateway}", post(callback::post))
-            .route("/problems/{code}", get(problem::page))
+        routes::router()
             .with_state(self)
             .merge(beside)
             .fallback(|| async { Problem::new(Code::RouteNotFound) })

@@ -90,6 +90,9 @@ codes! {
     MissingScope = "missing_scope", 403, No, "The API key lacks a scope", "Use a key that was given the scope named in WWW-Authenticate.";
     SamePerson = "same_person", 403, No, "A second person has to decide", "Whoever asked for it cannot decide it. Two keys of one API client are one person.";
     PaymentNotFound = "payment_not_found", 404, No, "No such payment", "No payment of this API client has that id. The payments of others are answered in the same way.";
+    GatewayNotFound = "gateway_not_found", 404, No, "No such gateway", "No worker of this installation has registered a gateway of that name.";
+    NothingToSwitch = "nothing_to_switch", 404, No, "The switch names nothing", "A switch is of everything (global/all), of a gateway by name, of a currency by code, or of an actor by id or name, and what it names must exist: one that stops nothing would be believed in.";
+    RefundNotFound = "refund_not_found", 404, No, "No such refund", "There is no refund of this id.";
     ApprovalNotFound = "approval_not_found", 404, No, "No such approval", "Nothing was asked for under this id.";
     BulkNotFound = "bulk_not_found", 404, No, "No such bulk re-drive", "There is no bulk re-drive of this id.";
     RouteNotFound = "route_not_found", 404, No, "No such resource", "Nothing is served at this path.";
@@ -102,6 +105,12 @@ codes! {
     OutcomeUnknown = "OUTCOME_UNKNOWN", 409, No, "The outcome is not known yet", "A charge may have happened. Its outcome is being asked for; until then it cannot be cancelled, because its gateway does not void.";
     AlreadyFinal = "ALREADY_FINAL", 409, No, "The payment is final", "It was completed, failed or refunded, and nothing is left to cancel.";
     Parked = "PARKED", 409, No, "The payment is held for a human", "An operator decides what becomes of it.";
+    NotCharged = "not_charged", 409, No, "There is no charge to give back", "Only a completed or a parked payment has one.";
+    ReferenceUnknown = "reference_unknown", 409, No, "The charge is not this payment's", "gatewayReference must be one that the gateway gave for this payment; its record shows it.";
+    RefundsNotOffered = "refunds_not_offered", 409, No, "The gateway does not refund here", "gateway.refunds must be set where the gateway is proven to refund as its contract says.";
+    NothingToRefund = "nothing_to_refund", 409, No, "Nothing is left of the charge", "All of it is given back or promised back; GET /v1/ops/refunds?paymentId= shows by which refunds.";
+    RefundAboveCharge = "refund_above_charge", 409, No, "More than is left of the charge", "In sum no more is given back than was charged, counting what waits for approval or an answer.";
+    RateNotSettable = "rate_not_settable", 409, No, "The rate cannot be set so", "A rate is set where gateway.rate is configured, from 1 up to that; left out, it returns to that.";
     NotParked = "not_parked", 409, No, "The payment is not parked", "It is not parked, or not any more: somebody else decided, or it was never held. paymentStatus says where it stands, its history who did it.";
     PaymentChanged = "payment_changed", 409, No, "The payment has changed", "Something was written about it since it was looked at. Look at it again.";
     ChargeOnRecord = "charge_on_record", 409, No, "A charge is on record", "An answer says that it was charged, under whichever key. Resolve it as charged, or refund it.";

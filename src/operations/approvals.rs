@@ -88,7 +88,9 @@ fn told(decided: Decided) -> Result<Response<Body>, Problem> {
             metrics::PAYMENT_TRANSITIONS.add(1, [status.as_str(), "redriven"]);
             Ok(answer(&approval))
         }
-        Decided::Rejected(approval) => Ok(answer(&approval)),
+        Decided::Approved(approval, CarriedOut::RefundAllowed(_)) | Decided::Rejected(approval) => {
+            Ok(answer(&approval))
+        }
         Decided::Already(approval) => Err(match approval.status {
             ApprovalStatus::Expired => about(Code::ApprovalExpired, &approval),
             ApprovalStatus::Approved | ApprovalStatus::Rejected | ApprovalStatus::Pending => {
@@ -102,6 +104,7 @@ fn told(decided: Decided) -> Result<Response<Body>, Problem> {
         Decided::Impossible(approval, Obstacle::Parked(why)) => {
             Err(refusal::refusal(why, approval.payment, None))
         }
+        Decided::Impossible(approval, Obstacle::RefundIsVoid) => Err(about(Code::ApprovalExpired, &approval)),
         Decided::Impossible(_, Obstacle::Unreadable) => Err(Problem::new(Code::Internal)),
         Decided::NotFound => Err(Problem::new(Code::ApprovalNotFound)),
     }

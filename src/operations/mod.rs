@@ -13,11 +13,14 @@
 mod acts;
 mod approvals;
 mod bulk;
+mod gateways;
 mod parked;
 mod redrive;
+mod refunds;
 mod refusal;
 mod resolve;
 mod shapes;
+mod switches;
 
 use crate::gateway::{DECLINE_TABLE, may_retry};
 use crate::intake::Intake;
@@ -25,7 +28,7 @@ use crate::platform::config;
 use axum::Router;
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 use std::sync::Arc;
 
 /// An id in a path; what cannot be read is no id.
@@ -40,6 +43,8 @@ fn text(path: IdInPath) -> String {
 pub struct Desk {
     intake: Intake,
     rules: Arc<Rules>,
+    /// The gateway that is configured here.
+    profile: Arc<Option<gateways::Profile>>,
 }
 
 /// What one person may do alone.
@@ -56,7 +61,13 @@ impl Desk {
     pub fn new(intake: Intake, operations: &config::Operations) -> Self {
         let rules =
             Rules { retryable_codes: retryable_codes(), approve_above_minor: operations.approve_above_minor };
-        Self { intake, rules: Arc::new(rules) }
+        Self { intake, rules: Arc::new(rules), profile: Arc::default() }
+    }
+
+    /// From now on this gateway is shown as it is configured, and its rate can be set.
+    #[must_use]
+    pub fn knowing(self, gateway: &config::Gateway) -> Self {
+        Self { profile: Arc::new(Some(gateways::Profile::of(gateway))), ..self }
     }
 
     /// The people's routes, to be served beside the clients'.
@@ -75,6 +86,14 @@ impl Desk {
             .route("/v1/ops/approvals/{id}/approve", post(approvals::approve))
             .route("/v1/ops/approvals/{id}/reject", post(approvals::reject))
             .route("/v1/ops/acts", get(acts::list))
+            .route("/v1/ops/gateways", get(gateways::list))
+            .route("/v1/ops/gateways/{id}/pause", post(gateways::pause))
+            .route("/v1/ops/gateways/{id}/resume", post(gateways::resume))
+            .route("/v1/ops/gateways/{id}/rate", put(gateways::rate))
+            .route("/v1/ops/kill-switches", get(switches::list))
+            .route("/v1/ops/kill-switches/{kind}/{value}", put(switches::put))
+            .route("/v1/ops/refunds", get(refunds::list).post(refunds::post))
+            .route("/v1/ops/refunds/{id}", get(refunds::show))
             .with_state(self)
     }
 }

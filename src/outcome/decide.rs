@@ -221,10 +221,10 @@ impl Case<'_> {
             NotSent::RateLimited | NotSent::Paced => self.held_back(Reason::GatewayRateLimited, advice),
             // The same bytes would be refused again.
             NotSent::Rejected => parked(Reason::GatewayRejected),
-            NotSent::NotStarted | NotSent::LeaseTooShort | NotSent::HostClockEarly => {
+            // What is switched off is not claimed again before that ends, so there is nothing to wait for.
+            NotSent::NotStarted | NotSent::LeaseTooShort | NotSent::HostClockEarly | NotSent::Killed => {
                 self.given_back(self.ladders.after_held_back(0, advice, self.jitter))
             }
-            NotSent::Killed => self.given_back(self.ladders.while_killed(self.jitter)),
             NotSent::KeyExpired => self.key_expired(advice),
             NotSent::DeadlinePassed => self.must_not_send(Status::Failed, Reason::DeadlinePassed, advice),
             NotSent::CancelWished => self.must_not_send(Status::Cancelled, Reason::CancelledByClient, advice),

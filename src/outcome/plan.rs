@@ -190,6 +190,8 @@ pub fn gate(view: &View<'_>, asked_at: Mono, lease: &Lease, facts: &Facts) -> Se
             .filter(|_| asks_key),
         key_usable_until_mono: asked_at.0.checked_add(left).map(Mono).filter(|_| asks_key),
         execute_before: payment.execute_before,
+        // Of the worker's own, who adds it.
+        switches: None,
     }
 }
 

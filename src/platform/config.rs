@@ -183,6 +183,7 @@ settings! {
         compares_body: bool = true, "The gateway refuses another body under a used key.";
         lookup: bool = true, "The gateway can be asked about a key.";
         voids_by_key: bool = false, "A void by key is a tombstone: every later charge under the key is refused, for ever. False unless proven.";
+        refunds: bool = false, "POST /refunds gives money back once a key, and never more than its charge. False unless proven.";
         not_found_horizon: Duration = secs(60), "A send is visible to look-ups after this long.";
         async_final_within: Duration = secs(3_600), "A pending charge is decided by then.";
         callback_secret: Secret = Secret::default(), "Signs the gateway's callbacks (Standard Webhooks, whsec_…); empty: none are taken. Secret.";

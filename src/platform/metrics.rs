@@ -80,7 +80,7 @@ metrics! {
     // Intake.
     Histogram INTAKE_REQUEST = "intake_request_seconds", Seconds,
         "Time to answer a request; the route is the pattern, never the path.",
-        [method: Closed(&["GET", "POST", "DELETE", "other"]), route: Open, status: Open], QUICK;
+        [method: Closed(&["GET", "POST", "PUT", "DELETE", "other"]), route: Open, status: Open], QUICK;
     Counter PAYMENTS_CREATED = "payments_created_total", Count, "Payments made durable.", [], &[];
     Counter IDEMPOTENT_REPLAYS = "idempotent_replays_total", Count,
         "Requests whose key was known: answered as before, or refused because the request differs.",
@@ -96,6 +96,7 @@ metrics! {
         [act: Closed(&[
             "redrive", "redrive_new_epoch", "resolve_charged", "resolve_not_charged", "approve", "reject",
             "create_bulk_redrive", "start_bulk_redrive", "stop_bulk_redrive", "bulk_redrive",
+            "pause_gateway", "resume_gateway", "limit_gateway_rate", "throw_switch", "release_switch", "ask_refund",
         ]), result: Closed(&["done", "asked", "refused"])], &[];
 
     // Schedule.
@@ -132,8 +133,8 @@ metrics! {
     // Worker.
     Counter CLAIMS = "claims_total", Count, "Answers to claims.",
         [result: Closed(&[
-            "claimed", "claimed_late", "not_due", "contended", "quarantined", "cancelled", "completed", "final",
-            "parked", "held", "stale", "no_such_payment", "ahead_of_row", "other_gateway",
+            "claimed", "claimed_late", "not_due", "contended", "quarantined", "switched_off", "cancelled",
+            "completed", "final", "parked", "held", "stale", "no_such_payment", "ahead_of_row", "other_gateway",
         ])], &[];
     Counter FENCED_WRITES = "fenced_writes_total", Count,
         "Outcomes that came after another claim; kept as evidence, not written to the status.", [], &[];
@@ -158,9 +159,11 @@ metrics! {
 
     // Gateway.
     Histogram GATEWAY_REQUEST = "gateway_request_seconds", Seconds, "Time of one call.",
-        [gateway: Configured, call: Closed(&["charge", "lookup", "void"])], GATEWAY;
+        [gateway: Configured, call: Closed(&["charge", "lookup", "void", "refund"])], GATEWAY;
     Histogram GATEWAY_PERMIT_WAIT = "gateway_permit_wait_seconds", Seconds,
         "From the instant a notice could be claimed to the slot of its gateway.", [gateway: Configured], QUICK;
+    Counter REFUND_ATTEMPTS = "refund_attempts_total", Count, "Attempts to give money back, by what they learned.",
+        [result: Closed(&["refunded", "declined", "not_sent", "underway", "unknown", "contract_violation"])], &[];
     Gauge GATEWAY_IN_FLIGHT = "gateway_in_flight", Count, "Calls in flight from this process.",
         [gateway: Configured], &[];
     Gauge GATEWAY_RATE = "gateway_rate", Count,
@@ -174,6 +177,10 @@ metrics! {
         [gateway: Configured], &[];
     Gauge GATEWAY_PAUSED = "gateway_paused", Count,
         "1 while nothing is called because the gateway said Retry-After.", [gateway: Configured], &[];
+    Gauge GATEWAY_CLOSED = "gateway_closed", Count,
+        "1 while people have closed the gateway: by a kill switch, or by a pause.", [gateway: Configured], &[];
+    Gauge KILL_SWITCHES = "kill_switches", Count,
+        "Kill switches that are thrown, of every kind, as this process knows them.", [], &[];
     Gauge GATEWAY_BREAKER_OPEN = "gateway_breaker_open", Count,
         "1 while nothing is claimed of the account because its calls fail, or because it refuses us; one probe at a time finds out.",
         [gateway: Configured], &[];

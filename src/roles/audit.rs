@@ -147,6 +147,7 @@ async fn one(
         attempts: written.attempts,
         history: written.history,
         keys: written.keys,
+        refunds: written.refunds,
     })
 }
 

@@ -10,10 +10,11 @@ use crate::platform::config;
 use crate::platform::exit::Exit;
 use crate::platform::health::Readiness;
 use crate::schedule::{Access, Postgres};
-use crate::worker::{self, Condition, Worker};
+use crate::worker::{self, Condition, RefundParts, Refunder, Worker};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 /// Due payments to the gateway, until shutdown.
 ///
@@ -24,26 +25,27 @@ pub async fn worker(mut process: Process) -> Result<(), Ended> {
     let gateway = Arc::new(gateway::connect(&process.config.gateway, process.clock.clone()).map_err(usage)?);
     refuse_wrong_topics(&process.config.kafka, &process.clock).await?;
     let Some(schedule) = process.connect(Access::Worker).await? else { return Ok(()) };
-    register(&schedule, gateway.profile()).await?;
+    register(&schedule, Gateway::profile(gateway.as_ref())).await?;
     let slot = process.name(&process.config.worker.slot);
     // Slot and incarnation: a restarted worker is another one in history.
     let name = WorkerName(format!("{slot}/{:08x}", process.dice.bits() >> 96));
     let (worker, condition, _) = Worker::new(worker::Parts {
         settings: process.config.worker.clone(),
         ladders: ladders(&process.config.ladder),
-        name,
+        name: name.clone(),
         schedule: Arc::new(schedule.clone()),
         store: Arc::new(worker::PostgresStore {
             schedule: schedule.clone(),
             names: bucket::Names::new(&process.config.kafka.topic_prefix),
         }),
-        gateways: vec![gateway],
+        gateways: vec![Arc::clone(&gateway) as Arc<dyn Gateway>],
         clock: process.clock.clone(),
         dice: process.dice.clone(),
         join: joiner(&process.config, process.clock.clone()),
     });
     process.serve_health(works(process.postgres_is_ready(&schedule), condition)).await?;
     let told = tokio::spawn(tell_of_leaving(process.clone(), schedule.clone()));
+    let refunds = refunds(&process, &schedule, gateway, name, &worker);
     let shutdown = process.shutdown.clone();
     let ended = worker.run(async move { shutdown.wait().await }).await;
     if !process.shutdown.is_asked() {
@@ -51,6 +53,11 @@ pub async fn worker(mut process: Process) -> Result<(), Ended> {
     }
     // Written long ago, or ended just now.
     let _ended = told.await;
+    if let Some((stop, refunds)) = refunds {
+        // Whatever ended the worker; what was claimed is recorded first.
+        stop.send_replace(true);
+        let _ended = refunds.await;
+    }
     schedule.close().await;
     match ended {
         worker::Ended::Stopped(drained) => {
@@ -68,6 +75,39 @@ pub async fn worker(mut process: Process) -> Result<(), Ended> {
         )),
         worker::Ended::Defect(_) => Err(failed("a step panicked; see the log, then start the worker anew")),
     }
+}
+
+/// Refunds beside the charges, where the account offers them.
+fn refunds(
+    process: &Process,
+    schedule: &Postgres,
+    gateway: Arc<gateway::HttpGateway>,
+    name: WorkerName,
+    worker: &Worker<Postgres>,
+) -> Option<(watch::Sender<bool>, JoinHandle<()>)> {
+    let profile = Gateway::profile(gateway.as_ref()).clone();
+    let (pacer, brake) = worker.shares(&profile.name).filter(|_| profile.refunds)?;
+    let refunder = Refunder::new(RefundParts {
+        schedule: schedule.clone(),
+        gateway,
+        pacer,
+        brake,
+        ladders: ladders(&process.config.ladder),
+        margin: process.config.worker.margin,
+        name,
+        clock: process.clock.clone(),
+        dice: process.dice.clone(),
+    });
+    let (stop, mut stopped) = watch::channel(false);
+    let run = tokio::spawn(async move {
+        refunder
+            .run(async move {
+                // An error means that the sender is gone, and the process with it.
+                let _ = stopped.wait_for(|stop| *stop).await;
+            })
+            .await;
+    });
+    Some((stop, run))
 }
 
 /// After the session the group takes a moment to give the partitions to others.
@@ -124,7 +164,7 @@ async fn register(schedule: &Postgres, profile: &gateway::Profile) -> Result<(),
     let registered = schedule.register_gateway(&profile.name, &profile.account, profile.void_support());
     let on_record = registered.await.map_err(failed)?;
     if on_record == profile.account {
-        return Ok(());
+        return schedule.register_refunds(&profile.name, profile.refunds).await.map_err(failed);
     }
     Err(usage(format!(
         "gateway {} is on record with account {on_record:?}, and gateway.account says {:?}: a key is unique only \

@@ -5,6 +5,7 @@
 //! link; the last one repeats. A call answered from a stored result, or refused because another is
 //! in flight, executes nothing and takes no link.
 
+use super::book::Mood;
 use std::time::Duration;
 
 /// Longest reference read, in bytes.
@@ -57,6 +58,9 @@ pub(super) enum Behaviour {
     WrongCurrency,
     /// `sim_garbage`: charged, answered 200 with something that is not JSON.
     Garbage,
+    /// `sim_refund_timeout`, `sim_refund_reset`, `sim_refund_lost`, `sim_refund_declined`: charged as `sim_ok`;
+    /// its refunds are given back and not answered, or reset, or lost at the first request, or declined.
+    Refund(Mood),
 }
 
 /// How a pending charge ends.
@@ -108,6 +112,10 @@ impl Behaviour {
             "wrong_amount" => Self::WrongAmount,
             "wrong_currency" => Self::WrongCurrency,
             "garbage" => Self::Garbage,
+            "refund_timeout" => Self::Refund(Mood::HidesRefunds),
+            "refund_reset" => Self::Refund(Mood::ResetsRefunds),
+            "refund_lost" => Self::Refund(Mood::LosesRefunds),
+            "refund_declined" => Self::Refund(Mood::RefusesRefunds),
             _ => return Self::parse_with_value(name),
         })
     }
@@ -184,6 +192,10 @@ mod tests {
             ("sim_wrong_amount", Behaviour::WrongAmount),
             ("sim_wrong_currency", Behaviour::WrongCurrency),
             ("sim_garbage", Behaviour::Garbage),
+            ("sim_refund_timeout", Behaviour::Refund(Mood::HidesRefunds)),
+            ("sim_refund_reset", Behaviour::Refund(Mood::ResetsRefunds)),
+            ("sim_refund_lost", Behaviour::Refund(Mood::LosesRefunds)),
+            ("sim_refund_declined", Behaviour::Refund(Mood::RefusesRefunds)),
         ];
         for (reference, wanted) in cases {
             assert_eq!(only(reference), Some(wanted), "{reference}");

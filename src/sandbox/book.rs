@@ -11,9 +11,10 @@ use super::entry::{Entry, Known, Stored};
 use super::judged::{After, Judged, Then, server_error};
 use super::line::{Line, Request, Verdict};
 use super::name::Name;
+use super::refunds::Refunds;
+use super::summary::Summary;
 use super::wire::{self, ChargeBody, Code, Heads};
 use chrono::{DateTime, Utc};
-use serde::Serialize;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -90,27 +91,35 @@ pub(super) struct Booking {
 }
 
 #[derive(Debug)]
-struct Key {
+pub(super) struct Key {
     first_at: DateTime<Utc>,
     fingerprint: u64,
-    entries: Vec<Entry>,
+    pub(super) entries: Vec<Entry>,
     stored: Stored,
     /// The line that is being answered; 0: none.
     in_flight: u64,
-    /// What voids of it get,
-    mood: Mood,
+    /// What voids and refunds of it get,
+    pub(super) mood: Mood,
     /// and how many came.
     voids: u32,
 }
 
-/// What voids of a key get before their turn.
+/// What voids of a key, and refunds of its charge, get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mood {
+pub(super) enum Mood {
     Plain,
     /// The first one is performed and not answered.
     LosesTheFirst,
     /// So many are refused.
     Refuses(u32),
+    /// Refunds are performed and not answered,
+    HidesRefunds,
+    /// or the connection is reset,
+    ResetsRefunds,
+    /// or the first request is lost,
+    LosesRefunds,
+    /// or all are declined.
+    RefusesRefunds,
 }
 
 impl Key {
@@ -127,45 +136,25 @@ struct Payment {
     limited_at: Option<DateTime<Utc>>,
 }
 
-/// The ledger in figures.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Summary {
-    /// Physical requests to `POST /charges`.
-    pub(super) requests: u64,
-    /// Physical requests to `POST /voids`.
-    pub(super) voids: u64,
-    /// Requests that moved money.
-    pub(super) charges: u64,
-    /// Payments with at least one charge.
-    pub(super) payments_charged: u64,
-    /// Payments with more than one charge: double charges.
-    pub(super) payments_charged_more_than_once: u64,
-    /// Smallest `at − dueAt` in milliseconds, rounded down; null if no request named its due time.
-    pub(super) earliest_margin_ms: Option<i64>,
-    /// Requests that arrived before their due time.
-    pub(super) early: u64,
-    /// Charges among them.
-    pub(super) early_charges: u64,
-}
-
 /// A line that this gateway cannot have written.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct Impossible(&'static str);
+pub(super) struct Impossible(pub(super) &'static str);
 
 /// Everything this gateway remembers.
 #[derive(Debug)]
 pub(super) struct Book {
-    rules: Rules,
-    keys: HashMap<Name, Key>,
+    pub(super) rules: Rules,
+    pub(super) keys: HashMap<Name, Key>,
     payments: HashMap<Name, Payment>,
+    pub(super) refunds: Refunds,
     summary: Summary,
 }
 
 impl Book {
     pub(super) fn new(rules: Rules) -> Self {
-        Self { rules, keys: HashMap::new(), payments: HashMap::new(), summary: Summary::default() }
+        let (keys, payments) = (HashMap::new(), HashMap::new());
+        Self { rules, keys, payments, refunds: Refunds::default(), summary: Summary::default() }
     }
 
     pub(super) fn summary(&self) -> Summary {
@@ -196,6 +185,7 @@ impl Book {
             verdict: judged.verdict,
             charged: judged.charged,
             request: Request::Charge,
+            charge: None,
         };
         self.absorb(&line)?;
         let (reply, slow) = match judged.then {
@@ -235,6 +225,7 @@ impl Book {
             verdict: judged.verdict,
             charged: false,
             request: Request::Void,
+            charge: None,
         };
         self.absorb(&line)?;
         let (reply, slow) = match judged.then {
@@ -249,8 +240,8 @@ impl Book {
         self.keys.get(&Name::of(key)).is_some_and(|key| key.stored == Stored::Tombstone)
     }
 
-    fn next_seq(&self) -> u64 {
-        self.summary.requests + self.summary.voids + 1
+    pub(super) fn next_seq(&self) -> u64 {
+        self.summary.requests + self.summary.voids + self.summary.refund_requests + 1
     }
 
     /// The request under this key has been answered.
@@ -345,7 +336,13 @@ impl Book {
         }
         match key.mood {
             Mood::Refuses(count) if key.voids < count => return Judged::void_refused(),
-            Mood::Plain | Mood::LosesTheFirst | Mood::Refuses(_) => {}
+            Mood::Plain
+            | Mood::LosesTheFirst
+            | Mood::Refuses(_)
+            | Mood::HidesRefunds
+            | Mood::ResetsRefunds
+            | Mood::LosesRefunds
+            | Mood::RefusesRefunds => {}
         }
         match key.stored {
             Stored::Entry | Stored::ServerError if !self.expired(key, now) => {
@@ -371,8 +368,9 @@ impl Book {
             Request::Charge if line.verdict.executed() => self.absorb_executed(line)?,
             Request::Charge => {}
             Request::Void => self.absorb_void(line)?,
+            Request::Refund => self.absorb_refund(line)?,
         }
-        self.count(line);
+        self.summary.count(line);
         Ok(())
     }
 
@@ -421,6 +419,7 @@ impl Book {
         let mood = match link {
             Behaviour::VoidLost => Mood::LosesTheFirst,
             Behaviour::VoidRefused(count) => Mood::Refuses(*count),
+            Behaviour::Refund(mood) => *mood,
             _ => Mood::Plain,
         };
         let fresh = || Key::fresh(line.at, wire::fingerprint(payment_id, amount, currency, payee), mood);
@@ -437,22 +436,6 @@ impl Book {
             key.entries.push(entry);
         }
         Ok(())
-    }
-
-    fn count(&mut self, line: &Line) {
-        let summary = &mut self.summary;
-        if line.request == Request::Void {
-            summary.voids += 1;
-            return;
-        }
-        summary.requests += 1;
-        summary.charges += u64::from(line.charged);
-        let Some(due_at) = line.due_at else { return };
-        let micros = (line.at - due_at).num_microseconds().unwrap_or(i64::MAX);
-        let margin = micros.div_euclid(1_000);
-        summary.earliest_margin_ms = Some(summary.earliest_margin_ms.map_or(margin, |m| m.min(margin)));
-        summary.early += u64::from(line.at < due_at);
-        summary.early_charges += u64::from(line.at < due_at && line.charged);
     }
 
     /// The reply that tells the key's newest entry.

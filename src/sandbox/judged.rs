@@ -95,7 +95,9 @@ impl Judged {
     ) -> Self {
         let plainly = || Self::charge(Then::TellEntry(After::Execution(Duration::ZERO)));
         match link {
-            Behaviour::Ok | Behaviour::WrongAmount | Behaviour::WrongCurrency => plainly(),
+            Behaviour::Ok | Behaviour::WrongAmount | Behaviour::WrongCurrency | Behaviour::Refund(_) => {
+                plainly()
+            }
             Behaviour::Slow(length) => Self::charge(Then::TellEntry(After::Execution(*length))),
             Behaviour::Decline(_) => Self {
                 verdict: Verdict::Declined,

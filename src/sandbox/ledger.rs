@@ -223,6 +223,7 @@ mod tests {
             verdict: Verdict::Charged,
             charged: true,
             request: super::super::line::Request::Charge,
+            charge: None,
         }
     }
 

@@ -1,5 +1,5 @@
-//! One line of the ledger: what one physical request to `POST /charges` or `POST /voids` asked and what
-//! became of it.
+//! One line of the ledger: what one physical request to `POST /charges`, `/voids` or `/refunds` asked and
+//! what became of it.
 //!
 //! The lines are the oracle that everything else is checked against, so they say only what this
 //! gateway itself saw and did, and they alone rebuild its memory after a restart.
@@ -43,6 +43,8 @@ pub(super) enum Verdict {
     VoidRefused,
     /// A charge refused by the tombstone that a void left under its key.
     Tombstoned,
+    /// A refund: money went back, whatever was answered.
+    Refunded,
 }
 
 /// What a request asked for.
@@ -54,6 +56,8 @@ pub(super) enum Request {
     Charge,
     /// To refuse every later charge under a key.
     Void,
+    /// To give money back.
+    Refund,
 }
 
 impl Request {
@@ -83,7 +87,8 @@ impl Verdict {
             | Self::Outage
             | Self::Voided
             | Self::VoidRefused
-            | Self::Tombstoned => false,
+            | Self::Tombstoned
+            | Self::Refunded => false,
         }
     }
 }
@@ -120,9 +125,12 @@ pub(super) struct Line {
     pub(super) verdict: Verdict,
     /// This very request moved money (or, pending, will).
     pub(super) charged: bool,
-    /// Said only by the lines of voids.
+    /// Said only by the lines of voids and refunds.
     #[serde(default, skip_serializing_if = "Request::is_charge")]
     pub(super) request: Request,
+    /// The charge that a refund gives back; said only by its lines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) charge: Option<String>,
 }
 
 fn micros<S: serde::Serializer>(at: &DateTime<Utc>, to: S) -> Result<S::Ok, S::Error> {

@@ -1,6 +1,6 @@
 //! The simulated gateway: a process of its own with a durable ledger, the oracle of every test.
 //!
-//! **Promises**: one line for each physical request to `POST /charges` or `/voids`, durable before it is answered;
+//! **Promises**: one line for each physical request to `POST /charges`, `/voids` or `/refunds`, durable first;
 //! one charge under one key while the key lives; behaviours chosen by the destination reference
 //! (`behaviour.rs`). **Relies on** nothing of the money path and shares no code with it: a fault in
 //! one cannot hide in the other. **If this dies**, nobody was answered for what is not in the file,
@@ -16,13 +16,18 @@
 //! GET /charges?key=     200 {"key","charges":[…]} with "in_progress" while one runs, "voided":true; 404 "not_found"
 //! POST /voids           authorised, {"key"}; with sandbox.voids_by_key, else 404
 //!   200 {"key","status":"voided"}: no charge under this key, ever   200 202 402 what became of it   409 "in_use"
+//! POST /refunds         authorised, Idempotency-Key, {"refundId","charge","paymentId","amount","currency"}
+//!   200 {"id":"re_9","status":"refunded","key","refundId","charge","paymentId","amount","currency"}: once a key
+//!   402 declined: charge_not_found, currency_differs, above_charge (in sum), refund_not_possible   422 "key_reused"
+//! GET /refunds?key=     200 such an object; 404 "not_found"
 //! GET /settlement?day=  NDJSON, authorised: one line a movement of money, then one that ends it (`settlement`)
 //!
 //! What only tests, rehearsals and people ask for; no outage but a refused connection touches it:
 //! GET /ledger           NDJSON, one line a physical request: seq at key paymentId epoch claimId fence dueAt
 //!                       amount currency payee verdict charged (amount and currency as asked; open to all);
-//!                       a void's has "request":"void" and no amount, currency or payee
-//! GET /ledger/summary   requests (of charges), voids, charges, paymentsCharged, paymentsChargedMoreThanOnce,
+//!                       a void's has "request":"void" and no amount, currency or payee; a refund's has
+//!                       "request":"refund", its "charge", no payee, and "charged":false: its verdict says "refunded"
+//! GET /ledger/summary   requests (of charges), voids, refundRequests, refunds, charges, paymentsCharged, paymentsChargedMoreThanOnce,
 //!                       earliestMarginMs, early, earlyCharges
 //! GET /settlement/defects?day=   NDJSON, authorised: what is wrong in that report
 //! PUT /outage           authorised, {"kind":"silent","forMs":5000}; without forMs until it is switched off,
@@ -49,9 +54,11 @@ mod name;
 mod oracle;
 mod outage;
 mod quota;
+mod refunds;
 mod report;
 mod routes;
 mod settlement;
+mod summary;
 mod wire;
 
 pub use ledger::LedgerError;

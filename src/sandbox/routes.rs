@@ -14,7 +14,7 @@ use super::oracle;
 use super::outage::Outages;
 use super::quota::Quota;
 use super::settlement::Terms;
-use super::wire::{self, ChargeBody, Heads, Malformed};
+use super::wire::{self, ChargeBody, Heads, Malformed, RefundBody};
 use crate::platform::clock::SharedClock;
 use crate::platform::config::{Latency, OutageKind};
 use axum::Router;
@@ -101,6 +101,7 @@ pub(super) fn routes(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/charges", post(charge).get(look_up))
         .route("/voids", post(void))
+        .route("/refunds", post(refund).get(look_up_refund))
         .route("/livez", get(|| async { "ok" }))
         .merge(oracle::routes())
         .layer(DefaultBodyLimit::max(BODY_MAX))
@@ -123,6 +124,15 @@ async fn void(
     body: Result<Bytes, BytesRejection>,
 ) -> Response {
     perform(&shared, &peer, execute_void(Arc::clone(&shared), headers, body)).await
+}
+
+async fn refund(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    perform(&shared, &peer, execute_refund(Arc::clone(&shared), headers, body)).await
 }
 
 /// Carries one request out and answers it as its reply says.
@@ -198,6 +208,25 @@ async fn execute_void(
     answer(&shared, &heads, outage, ruled).await
 }
 
+/// One refund, in the same way.
+async fn execute_refund(
+    shared: Arc<Shared>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Option<Reply> {
+    let heads = Heads::read(&headers);
+    let body = readable_refund(&shared, &headers, &heads, body);
+    let (door, outage) = shared.door(body.as_ref().err());
+    let ruled = {
+        let mut book = shared.book();
+        let asked = body.as_ref().map_err(Clone::clone);
+        let ruling = book.receive_refund(shared.clock.wall(), door, &heads, asked).ok()?;
+        let durable = shared.ledger.append(&ruling.line);
+        (ruling, durable)
+    };
+    answer(&shared, &heads, outage, ruled).await
+}
+
 /// From the line to the reply: not before it is durable, and after the usual time.
 async fn answer(
     shared: &Shared,
@@ -252,6 +281,19 @@ fn readable_void(
     wire::void_key(&bytes).map_err(Refused::Malformed)
 }
 
+fn readable_refund(
+    shared: &Shared,
+    headers: &HeaderMap,
+    heads: &Heads,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<RefundBody, Refused> {
+    if !shared.is_authorised(headers) {
+        return Err(Refused::Unauthorized);
+    }
+    let bytes = body.map_err(|_| Refused::Malformed(Malformed::Shape))?;
+    RefundBody::read(&bytes, heads.key.as_deref()).map_err(Refused::Malformed)
+}
+
 fn readable(
     shared: &Shared,
     headers: &HeaderMap,
@@ -292,36 +334,50 @@ struct LookUp {
     key: String,
 }
 
-async fn look_up(
-    State(shared): State<Arc<Shared>>,
-    ConnectInfo(peer): ConnectInfo<Peer>,
-    headers: HeaderMap,
+/// A look-up that may be looked at: its key, after the usual time.
+async fn look_up_key(
+    shared: &Shared,
+    peer: &Peer,
+    headers: &HeaderMap,
     asked: Result<Query<LookUp>, QueryRejection>,
-) -> Response {
+) -> Result<String, Response> {
     match shared.outage() {
         Some(OutageKind::Unavailable | OutageKind::UnavailableCharged) => {
-            return respond(503, &wire::error("unavailable", "unavailable", None), None, false);
+            return Err(respond(503, &wire::error("unavailable", "unavailable", None), None, false));
         }
         Some(OutageKind::Silent | OutageKind::SilentCharged | OutageKind::Refuse) => {
-            return hold(&shared, &peer).await;
+            return Err(hold(shared, peer).await);
         }
         None => {}
     }
-    if !shared.is_authorised(&headers) {
-        return respond(401, &wire::error("unauthorized", "unauthorized", None), None, false);
+    if !shared.is_authorised(headers) {
+        return Err(respond(401, &wire::error("unauthorized", "unauthorized", None), None, false));
     }
     let Ok(Query(LookUp { key })) = asked else {
-        return respond(400, &wire::error("invalid_request", "invalid_query", None), None, false);
+        return Err(respond(400, &wire::error("invalid_request", "invalid_query", None), None, false));
     };
     if let Err(wait) = shared.take() {
         let body = wire::error("rate_limited", "over_rate", Some(&key));
-        return respond(429, &body, Some(wait), false);
+        return Err(respond(429, &body, Some(wait), false));
     }
     let number = shared.look_ups.fetch_add(1, Ordering::Relaxed) + 1;
     let latency = shared.latency(Purpose::LookUp, number);
     if !latency.is_zero() {
         shared.clock.sleep(latency).await;
     }
+    Ok(key)
+}
+
+async fn look_up(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    headers: HeaderMap,
+    asked: Result<Query<LookUp>, QueryRejection>,
+) -> Response {
+    let key = match look_up_key(&shared, &peer, &headers, asked).await {
+        Ok(key) => key,
+        Err(refused) => return refused,
+    };
     let (charges, is_voided) = {
         let book = shared.book();
         (book.look_up(shared.clock.wall(), &key), book.is_voided(&key))
@@ -333,4 +389,21 @@ async fn look_up(
         return respond(404, &wire::error("not_found", "unknown_key", Some(&key)), None, false);
     }
     respond(200, &json!({ "key": key, "charges": charges }), None, false)
+}
+
+async fn look_up_refund(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    headers: HeaderMap,
+    asked: Result<Query<LookUp>, QueryRejection>,
+) -> Response {
+    let key = match look_up_key(&shared, &peer, &headers, asked).await {
+        Ok(key) => key,
+        Err(refused) => return refused,
+    };
+    let found = shared.book().look_up_refund(&key);
+    match found {
+        Some(refund) => respond(200, &refund, None, false),
+        None => respond(404, &wire::error("not_found", "unknown_key", Some(&key)), None, false),
+    }
 }

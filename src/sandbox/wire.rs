@@ -27,6 +27,39 @@ struct VoidBody {
     key: String,
 }
 
+/// The body of `POST /refunds`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct RefundBody {
+    pub(super) refund_id: String,
+    pub(super) charge: String,
+    pub(super) payment_id: String,
+    pub(super) amount: i64,
+    pub(super) currency: String,
+}
+
+impl RefundBody {
+    pub(super) fn read(bytes: &[u8], key: Option<&str>) -> Result<Self, Malformed> {
+        let body: Self = serde_json::from_slice(bytes).map_err(|_| Malformed::Shape)?;
+        if key.is_none() || key != Some(&body.refund_id) {
+            return Err(Malformed::Key);
+        }
+        if !(1..=64).contains(&body.payment_id.len()) {
+            return Err(Malformed::PaymentId);
+        }
+        if !(1..=AMOUNT_MAX).contains(&body.amount) {
+            return Err(Malformed::Amount);
+        }
+        Code::read(&body.currency).ok_or(Malformed::Currency)?;
+        Ok(body)
+    }
+
+    /// Over what it asks for, so that a used key can refuse another one.
+    pub(super) fn fingerprint(&self) -> u64 {
+        fingerprint(&self.payment_id, self.amount, &self.currency, &self.charge)
+    }
+}
+
 /// The key that a void names.
 pub(super) fn void_key(bytes: &[u8]) -> Result<String, Malformed> {
     let body: VoidBody = serde_json::from_slice(bytes).map_err(|_| Malformed::Shape)?;

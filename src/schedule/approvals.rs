@@ -13,10 +13,12 @@
 use super::acts::{self, Act};
 use super::failure::{before_commit, commit, whole};
 use super::port::ScheduleError;
+use super::refunds::Approving;
 use super::release::{self, Redrive};
-use super::{Postgres, row, statements};
+use super::{Postgres, refunds, row, statements};
 use crate::domain::ids::{Operator, PaymentId};
 use crate::domain::parked::{KeyWanted, WhyNot};
+use crate::domain::refund::RefundId;
 use crate::domain::state::Status;
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
@@ -123,6 +125,8 @@ pub enum AskedFor {
 pub enum CarriedOut {
     /// The payment was released into this state.
     Redriven(Status),
+    /// A worker sends this refund from here on.
+    RefundAllowed(RefundId),
 }
 
 /// Why an approved act could not be carried out.
@@ -130,6 +134,8 @@ pub enum CarriedOut {
 pub enum Obstacle {
     /// Of a parked payment.
     Parked(WhyNot),
+    /// The refund was dropped, or allowed, before.
+    RefundIsVoid,
     /// The request is not one of this kind: a defect of whoever asked.
     Unreadable,
 }
@@ -216,7 +222,10 @@ async fn ask(pool: PgPool, new: NewApproval) -> Result<AskedFor, ScheduleError> 
 }
 
 /// `None`: what stood in the way was decided between the two looks.
-async fn ask_within(transaction: &mut PgConnection, new: &NewApproval) -> Result<Option<AskedFor>, Error> {
+pub(super) async fn ask_within(
+    transaction: &mut PgConnection,
+    new: &NewApproval,
+) -> Result<Option<AskedFor>, Error> {
     // What can never be carried out must not stand in the way of what can.
     sqlx::query(statements::EXPIRE_APPROVALS)
         .bind(new.payment.as_uuid())
@@ -307,7 +316,7 @@ async fn decide_within(transaction: &mut PgConnection, deciding: &Deciding) -> R
         return Ok(Decided::Already(asked));
     }
     if asked.status == ApprovalStatus::Expired {
-        expire(transaction, asked.id).await?;
+        expire(transaction, &asked, "nobody decided in time").await?;
         return Ok(Decided::Expired(asked));
     }
     if asked.asked_by == deciding.by {
@@ -316,6 +325,9 @@ async fn decide_within(transaction: &mut PgConnection, deciding: &Deciding) -> R
     match deciding.verdict {
         ApprovalVerdict::Reject => {
             let rejected = write(transaction, deciding, ApprovalStatus::Rejected, &asked).await?;
+            if rejected.kind == ApprovalKind::Refund {
+                refunds::drop_within(transaction, &rejected, "a second person refused it").await?;
+            }
             Ok(Decided::Rejected(rejected))
         }
         ApprovalVerdict::Approve => approve(transaction, deciding, asked).await,
@@ -342,7 +354,7 @@ async fn approve(
         }
         Err(obstacle) => {
             both.rollback().await?;
-            let expired = expire(transaction, asked.id).await?;
+            let expired = expire(transaction, &asked, "it had become impossible").await?;
             Ok(Decided::Impossible(expired, obstacle))
         }
     }
@@ -375,8 +387,11 @@ async fn carry_out(
             let released = release::redrive_within(transaction, &order, &terms.retryable_codes).await?;
             Ok(released.map(CarriedOut::Redriven).map_err(Obstacle::Parked))
         }
-        // Nobody can ask for one before there are refunds.
-        ApprovalKind::Refund => Ok(Err(Obstacle::Unreadable)),
+        ApprovalKind::Refund => Ok(match refunds::approve_within(transaction, approved).await? {
+            Approving::Approved(id) => Ok(CarriedOut::RefundAllowed(id)),
+            Approving::Quarantined => Err(Obstacle::Parked(WhyNot::Quarantined)),
+            Approving::Void => Err(Obstacle::RefundIsVoid),
+        }),
     }
 }
 
@@ -407,8 +422,12 @@ async fn write(
     approval(&written)
 }
 
-async fn expire(transaction: &mut PgConnection, id: Uuid) -> Result<Approval, Error> {
-    let expired = sqlx::query(statements::EXPIRE_APPROVAL).bind(id).fetch_one(transaction).await?;
+async fn expire(transaction: &mut PgConnection, asked: &Approval, because: &str) -> Result<Approval, Error> {
+    let expired =
+        sqlx::query(statements::EXPIRE_APPROVAL).bind(asked.id).fetch_one(&mut *transaction).await?;
+    if asked.kind == ApprovalKind::Refund {
+        refunds::drop_within(transaction, asked, because).await?;
+    }
     approval(&expired)
 }
 

@@ -15,6 +15,7 @@ use super::publish::{HistoryPlace, LANE};
 use super::{row, statements};
 use crate::domain::history::HistoryRow;
 use crate::domain::ids::PaymentId;
+use crate::domain::refund::{RefundId, RefundStatus};
 use crate::domain::state::Status;
 use crate::domain::window;
 use chrono::{DateTime, Days, NaiveDate, NaiveTime, Utc};
@@ -127,6 +128,36 @@ pub struct KeyRow {
     pub payment: PaymentId,
 }
 
+/// One refund with its claims.
+#[derive(Debug, Clone)]
+pub struct RefundRow {
+    /// Its id, and the gateway's key of it.
+    pub id: RefundId,
+    /// Of which payment.
+    pub payment: PaymentId,
+    /// Of which charge.
+    pub reference: String,
+    /// Minor units.
+    pub amount: i64,
+    /// ISO 4217.
+    pub currency: String,
+    /// Where it stands.
+    pub status: RefundStatus,
+    /// In their order.
+    pub claims: Vec<RefundClaim>,
+}
+
+/// One claim of a refund.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefundClaim {
+    /// Random, one per claim.
+    pub claim_id: Uuid,
+    /// Of this claim.
+    pub fence: i64,
+    /// When it was granted, by the database's clock.
+    pub claimed_at: DateTime<Utc>,
+}
+
 /// What the database holds.
 #[derive(Debug, Clone)]
 pub struct Extent {
@@ -179,6 +210,8 @@ pub struct Written {
     pub history: Vec<Told>,
     /// In no order.
     pub keys: Vec<KeyRow>,
+    /// By payment.
+    pub refunds: Vec<RefundRow>,
     /// Topic, partition and offset of records that were kept unread.
     pub kept: Vec<(String, i32, i64)>,
 }
@@ -224,6 +257,8 @@ async fn read(snapshot: &mut PgConnection, window: &Window) -> Result<Written, E
         .bind(place.map(|place| place.seq))
         .bind(place.map(|place| place.payment));
     let keys = sqlx::query(statements::AUDIT_KEYS).bind(window.start()).bind(window.end());
+    let refunds =
+        sqlx::query(statements::AUDIT_REFUNDS).bind(first_id(window.start())).bind(first_id(window.end()));
     let kept = sqlx::query(statements::AUDIT_BAD_NOTICES);
     Ok(Written {
         taken_at: begun.try_get("taken_at")?,
@@ -231,6 +266,7 @@ async fn read(snapshot: &mut PgConnection, window: &Window) -> Result<Written, E
         attempts: attempts.try_map(|row| attempt(&row)).fetch(&mut *snapshot).try_collect().await?,
         history: history.try_map(|row| told(&row)).fetch(&mut *snapshot).try_collect().await?,
         keys: keys.try_map(|row| key(&row)).fetch(&mut *snapshot).try_collect().await?,
+        refunds: refunds.try_map(|row| refund(&row)).fetch(&mut *snapshot).try_collect().await?,
         kept: kept.try_map(|row| kept_place(&row)).fetch(&mut *snapshot).try_collect().await?,
     })
 }
@@ -298,6 +334,23 @@ fn told(found: &PgRow) -> Result<Told, Error> {
 fn key(found: &PgRow) -> Result<KeyRow, Error> {
     let payment = row::payment_id(found, "payment_id")?;
     Ok(KeyRow { actor: found.try_get("actor")?, key: found.try_get("key")?, payment })
+}
+
+fn refund(found: &PgRow) -> Result<RefundRow, Error> {
+    let claims: Vec<Uuid> = found.try_get("claims")?;
+    let fences: Vec<i64> = found.try_get("fences")?;
+    let claimed_at: Vec<DateTime<Utc>> = found.try_get("claimed_at")?;
+    let claims = claims.into_iter().zip(fences).zip(claimed_at);
+    let claims = claims.map(|((claim_id, fence), claimed_at)| RefundClaim { claim_id, fence, claimed_at });
+    Ok(RefundRow {
+        id: RefundId(found.try_get("id")?),
+        payment: row::payment_id(found, "payment_id")?,
+        reference: found.try_get("reference")?,
+        amount: found.try_get("amount_minor")?,
+        currency: found.try_get("currency")?,
+        status: row::parsed(found, "status", RefundStatus::from_text)?,
+        claims: claims.collect(),
+    })
 }
 
 fn kept_place(found: &PgRow) -> Result<(String, i32, i64), Error> {

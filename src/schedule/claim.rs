@@ -17,6 +17,7 @@ use crate::domain::guard::{self, ClaimGuard, Lineage, PAUSE};
 use crate::domain::ids::ClaimId;
 use crate::domain::notice::Notice;
 use crate::domain::payment::Payment;
+use crate::domain::switches::Switches;
 use chrono::{DateTime, NaiveDate, Utc};
 use sqlx::{Error, PgConnection, PgPool, Row};
 use std::collections::HashMap;
@@ -170,6 +171,7 @@ pub(super) async fn won(
 struct Seen {
     lineage: Lineage,
     at: DateTime<Utc>,
+    switches: Switches,
     rows: HashMap<Uuid, Payment>,
 }
 
@@ -184,6 +186,7 @@ async fn explain(
     let first = found.first().ok_or(Error::RowNotFound)?;
     let lineage = if first.try_get("released")? { Lineage::Released } else { Lineage::Quarantined };
     let at = first.try_get("at")?;
+    let switches = row::switches(first)?;
     let mut rows = HashMap::with_capacity(found.len());
     for explained in &found {
         if explained.try_get::<Option<Uuid>, _>("id")?.is_some() {
@@ -191,7 +194,7 @@ async fn explain(
             rows.insert(payment.id.as_uuid(), payment);
         }
     }
-    Ok(Seen { lineage, at, rows })
+    Ok(Seen { lineage, at, switches, rows })
 }
 
 impl Seen {
@@ -209,7 +212,8 @@ impl Seen {
         for place in open {
             let notice = &asks[place].notice;
             let row = self.rows.get(&notice.payment.as_uuid());
-            let answer = match guard::claim(row, notice, &terms.gateway, self.at, self.lineage) {
+            let guard = guard::claim(row, notice, &terms.gateway, self.at, self.lineage, &self.switches);
+            let answer = match guard {
                 ClaimGuard::Win if !last_try => {
                     again.push(place);
                     continue;

@@ -7,8 +7,9 @@ use super::length::interval;
 use super::poison::Poisoned;
 use super::port::ScheduleError;
 use super::proof::Claimed;
-use super::statements;
+use super::{row, statements};
 use crate::domain::ids::{ClaimId, PaymentId};
+use crate::domain::switches::SwitchKind;
 use chrono::NaiveDate;
 use sqlx::{Error, PgConnection, PgPool, Row};
 use std::collections::BTreeMap;
@@ -84,7 +85,8 @@ async fn scan(
     limit: usize,
 ) -> Result<Vec<Late>, Error> {
     let bounds = sqlx::query(statements::OPEN_DAYS).fetch_one(&mut *transaction).await?;
-    if !bounds.try_get::<bool, _>("released")? {
+    let switches = row::switches(&bounds)?;
+    if !bounds.try_get::<bool, _>("released")? || switches.stops_gateway(&terms.terms.gateway) {
         return Ok(Vec::new());
     }
     let late_by = match bounds.try_get::<bool, _>("someone_is_away")? {
@@ -98,6 +100,8 @@ async fn scan(
         .bind(interval(late_by))
         .bind(i64::try_from(limit).unwrap_or(i64::MAX))
         .bind(&wanted.but_lanes)
+        .bind(switches.values(SwitchKind::Actor))
+        .bind(switches.values(SwitchKind::Currency))
         .fetch_all(transaction)
         .await
 }

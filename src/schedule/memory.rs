@@ -31,6 +31,7 @@ use crate::domain::notice::Notice;
 use crate::domain::pace::Pace;
 use crate::domain::payment::Payment;
 use crate::domain::state::Status;
+use crate::domain::switches::{Pause, Switch, Switches, Turned};
 use crate::platform::clock::SharedClock;
 use crate::platform::faults::{Sabotage, sabotaged};
 use chrono::{DateTime, Utc};
@@ -125,6 +126,10 @@ struct State {
     /// What the workers of an account share.
     paces: BTreeMap<GatewayName, Pace>,
     lineage: Lineage,
+    /// What is switched off.
+    switches: Switches,
+    /// Gateways that people have paused.
+    held: BTreeSet<GatewayName>,
     bad_notices: usize,
 }
 
@@ -152,6 +157,8 @@ impl Memory {
             voiding: BTreeSet::new(),
             paces: BTreeMap::new(),
             lineage: Lineage::Released,
+            switches: Switches::default(),
+            held: BTreeSet::new(),
             bad_notices: 0,
         };
         Self { clock, faults: Mutex::new(Box::new(|_| Fault::None)), state: Mutex::new(state) }
@@ -239,6 +246,20 @@ impl Memory {
     /// Sets or ends the quarantine of rule R17.
     pub fn set_lineage(&self, lineage: Lineage) {
         self.state().lineage = lineage;
+    }
+
+    /// As `Postgres::turn_switch`, without the audit.
+    pub fn turn_switch(&self, switch: Switch, turned: Turned) {
+        self.state().switches.set(switch, turned);
+    }
+
+    /// As `Postgres::pause_gateway` and its end, without the audit.
+    pub fn pause_gateway(&self, name: &GatewayName, pause: Pause) {
+        let held = &mut self.state().held;
+        match pause {
+            Pause::Held => drop(held.insert(name.clone())),
+            Pause::None => drop(held.remove(name)),
+        }
     }
 
     /// Keeps a record that nobody can read.

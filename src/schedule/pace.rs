@@ -10,9 +10,10 @@
 
 use super::failure::{at_commit, before_commit};
 use super::port::ScheduleError;
-use super::{Postgres, statements};
+use super::{Postgres, row, statements};
 use crate::domain::ids::{GatewayName, WorkerName};
 use crate::domain::pace::{Beat, Breaker, Grant, Lane, Pace, Terms, Window};
+use crate::domain::switches::{Orders, Pause};
 use chrono::{DateTime, Utc};
 use sqlx::postgres::PgRow;
 use sqlx::{Error, PgPool, Row};
@@ -21,7 +22,8 @@ use sqlx::{Error, PgPool, Row};
 const TRIES: usize = 16;
 
 impl Postgres {
-    /// Tells what a worker saw of an account, and answers what it may do until its next beat.
+    /// Tells what a worker saw of an account, and answers what it may do until its next beat, and what people
+    /// ordered about it.
     ///
     /// # Errors
     /// Any; then nothing may be started on the strength of it. The next beat may tell the same again.
@@ -32,13 +34,17 @@ impl Postgres {
         beat: &Beat,
     ) -> Result<Grant, ScheduleError> {
         for _ in 0..TRIES {
-            let Some((now, beats, before)) = read(self.pool(), gateway).await? else {
+            let Some(Shared { now, beats, pace: before, orders, rate_limit }) =
+                read(self.pool(), gateway).await?
+            else {
                 let made = sqlx::query(statements::MAKE_PACE).bind(&gateway.0).execute(self.pool()).await;
                 made.map_err(at_commit)?;
                 continue;
             };
             let mut after = before.clone();
-            let grant = after.beat(terms, beat, now);
+            // An account without a rate has no permits to be fewer of.
+            let terms = Terms { rate: rate_limit.map_or(terms.rate, |most| terms.rate.min(most)), ..*terms };
+            let grant = Grant { orders, ..after.beat(&terms, beat, now) };
             if after == before || write(self.pool(), gateway, beats, &after).await? {
                 return Ok(grant);
             }
@@ -47,16 +53,38 @@ impl Postgres {
     }
 }
 
-async fn read(
-    pool: &PgPool,
-    gateway: &GatewayName,
-) -> Result<Option<(DateTime<Utc>, i64, Pace)>, ScheduleError> {
-    let row = sqlx::query(statements::READ_PACE).bind(&gateway.0).fetch_optional(pool).await;
-    let Some(row) = row.map_err(before_commit)? else { return Ok(None) };
-    pace(&row).map(Some).map_err(before_commit)
+/// The row of an account, with what else its workers have to know.
+struct Shared {
+    now: DateTime<Utc>,
+    beats: i64,
+    pace: Pace,
+    orders: Orders,
+    /// Calls a second that an operator allows at most.
+    rate_limit: Option<u32>,
 }
 
-fn pace(row: &PgRow) -> Result<(DateTime<Utc>, i64, Pace), Error> {
+async fn read(pool: &PgPool, gateway: &GatewayName) -> Result<Option<Shared>, ScheduleError> {
+    let row = sqlx::query(statements::READ_PACE).bind(&gateway.0).fetch_optional(pool).await;
+    let Some(row) = row.map_err(before_commit)? else { return Ok(None) };
+    shared(&row, gateway).map(Some).map_err(before_commit)
+}
+
+fn shared(row: &PgRow, gateway: &GatewayName) -> Result<Shared, Error> {
+    let pause = match row.try_get("is_held")? {
+        true => Pause::Held,
+        false => Pause::None,
+    };
+    Ok(Shared {
+        now: row.try_get("now")?,
+        beats: row.try_get("beats")?,
+        pace: pace(row)?,
+        orders: Orders::of(gateway, pause, row::switches(row)?),
+        rate_limit: row.try_get::<Option<i32>, _>("rate_limit")?.map(count),
+    })
+}
+
+/// What is shared, as the rules know it.
+pub(super) fn pace(row: &PgRow) -> Result<Pace, Error> {
     let until: Option<DateTime<Utc>> = row.try_get("breaker_until")?;
     let prober: Option<String> = row.try_get("prober")?;
     // The table's checks allow no other combinations.
@@ -76,7 +104,7 @@ fn pace(row: &PgRow) -> Result<(DateTime<Utc>, i64, Pace), Error> {
         calls: ten(row.try_get("calls")?),
         failed: ten(row.try_get("failed")?),
     };
-    let pace = Pace {
+    Ok(Pace {
         charges_free_at: row.try_get("charges_free_at")?,
         lookups_free_at: row.try_get("lookups_free_at")?,
         throttle: row.try_get::<i32, _>("throttle")?.into(),
@@ -87,8 +115,7 @@ fn pace(row: &PgRow) -> Result<(DateTime<Utc>, i64, Pace), Error> {
         closed_at: row.try_get("closed_at")?,
         window,
         lanes: names.into_iter().zip(lanes).collect(),
-    };
-    Ok((row.try_get("now")?, row.try_get("beats")?, pace))
+    })
 }
 
 /// Whether it was written: nobody else has since `beats` was read.

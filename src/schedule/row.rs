@@ -10,6 +10,7 @@ use crate::domain::money::{Currency, Minor, Money};
 use crate::domain::payment::{OnExhausted, OnSoftDecline, Payment, RetryPolicy};
 use crate::domain::reason::Reason;
 use crate::domain::state::Status;
+use crate::domain::switches::{Switch, Switches};
 use crate::domain::window::Window;
 use secrecy::SecretString;
 use sqlx::postgres::PgRow;
@@ -83,6 +84,12 @@ pub(super) fn money(row: &PgRow) -> Result<Money, Error> {
     let amount: i64 = row.try_get("amount_minor")?;
     let minor = Minor::new(amount).ok_or_else(|| unfit("amount_minor", &amount))?;
     Ok(Money { minor, currency: parsed(row, "currency", Currency::from_code)? })
+}
+
+/// What is switched off, as `kind:value` texts; null where nothing is.
+pub(super) fn switches(row: &PgRow) -> Result<Switches, Error> {
+    let texts: Option<Vec<String>> = row.try_get("switches")?;
+    Ok(Switches::of(texts.unwrap_or_default().iter().filter_map(|text| Switch::stored(text))))
 }
 
 /// A whole row of `payments`.

@@ -83,7 +83,7 @@ pub(super) fn plain(text: &str, most: usize) -> String {
     text.chars().take(most).map(|c| if c == '\0' { '\u{fffd}' } else { c }).collect()
 }
 
-fn doubt(doubt: Doubt) -> &'static str {
+pub(super) fn doubt(doubt: Doubt) -> &'static str {
     match doubt {
         Doubt::TimedOut => "timed_out",
         Doubt::ConnectionLost => "connection_lost",

@@ -76,7 +76,7 @@ impl<S: Schedule> Worker<S> {
         let Some(lane) = self.lanes.get(name) else { return 0 };
         // Its slots, used and free: what a common limit leaves of them is the answer's.
         let most = lane.most_free(now);
-        if self.brake.thrown().is_some() || most == 0 {
+        if self.brake.thrown().is_some() || most == 0 || lane.pacer().closed().is_some() {
             return 0;
         }
         if lane.behind {
@@ -155,6 +155,8 @@ fn told_of(gateway: &GatewayName, grant: &Grant) {
     };
     metrics::GATEWAY_BREAKER_OPEN.set(f64::from(is_broken), [name]);
     metrics::GATEWAY_PAUSED.set(f64::from(is_paused), [name]);
+    metrics::GATEWAY_CLOSED.set(f64::from(u8::from(grant.orders.closed.is_some())), [name]);
+    metrics::KILL_SWITCHES.set(gauges::whole(grant.orders.switches.len()), []);
     metrics::GATEWAY_RATE.set(f64::from(grant.rate), [name]);
     if let Some(reserved) = grant.charges {
         metrics::GATEWAY_PERMITS.add(reserved.calls.into(), [name, "charge"]);

@@ -25,6 +25,8 @@ pub(super) struct Lane<S> {
     pub(super) scan_waits: bool,
     /// The last scan found all that it asked for: its rows come before any notice.
     pub(super) behind: bool,
+    /// The next scan is asked no earlier.
+    pub(super) scans_at: Mono,
     /// Who goes next while it is behind.
     pub(super) turns: Turns,
     /// The next batch is claimed no earlier.
@@ -49,6 +51,7 @@ impl<S> Lane<S> {
             scans: false,
             scan_waits: false,
             behind: false,
+            scans_at: zero,
             turns: Turns::default(),
             claims_at: zero,
             beats: false,

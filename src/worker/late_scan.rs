@@ -12,6 +12,7 @@
 //! scans before did not bring, until every lane had its turn. So an actor's million does not stand before
 //! another's ten. The last of the three reads past the crowd's rows, in time that grows with them, so it is
 //! made seldom: what it takes longer than another scan is at most a twentieth of a worker's time. Where nothing is behind, there are no turns.
+//! While a kill switch names some of a gateway's payments, every scan reads past theirs and all are made as seldom.
 //!
 //! **Why not by notices.** A worker that comes back to a day's backlog is given it partition by partition,
 //! in the order in which Kafka hands them over, and another worker has the rest. Its hold sorts what it
@@ -139,7 +140,7 @@ impl<S: Schedule> Worker<S> {
                 // A gateway that is behind has turns, and is scanned in them.
                 Which::Waiting => lane.scan_waits && !lane.behind && now >= lane.claims_at,
             };
-            if lane.scans || !is_meant {
+            if lane.scans || !is_meant || now < lane.scans_at {
                 continue;
             }
             let free = lane.free(now);
@@ -177,6 +178,10 @@ impl<S: Schedule> Worker<S> {
         if scan.whose == Whose::Anyone {
             lane.behind = late.len() >= scan.wanted && !lanes.is_empty();
         }
+        if lane.pacer().is_selective() {
+            // It read past what is switched off, which may be a crowd.
+            lane.scans_at = Mono(now.0 + scan.took * PAUSE_PER_LENGTH);
+        }
         lane.turns.scanned(scan, late.len(), lanes, now, self.settings.late_poll);
         lane.claims_at = lane.claims_at.max(Mono(now.0 + super::run::BETWEEN_CLAIMS));
         let step = Arc::clone(&lane.step);
@@ -200,11 +205,12 @@ impl<S> Lane<S> {
 
     /// Older rows wait than any notice may be, and a scan may look for them now.
     fn may_catch_up(&self, now: Mono) -> bool {
-        self.behind && !self.scans && now >= self.claims_at
+        self.behind && !self.scans && now >= self.claims_at.max(self.scans_at)
     }
 
     /// How long until it may; `None` if nothing is to be caught up with, or a step must end before.
     pub(super) fn until_catch_up(&self, now: Mono) -> Option<Duration> {
-        if self.behind && !self.scans { self.until_free(now) } else { None }
+        let until_free = if self.behind && !self.scans { self.until_free(now) } else { None };
+        until_free.map(|pause| pause.max(self.scans_at.0.saturating_sub(now.0)))
     }
 }

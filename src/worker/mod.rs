@@ -32,6 +32,7 @@ mod patience;
 mod permits;
 mod place;
 mod progress;
+mod refunds;
 mod renewal;
 mod returns;
 mod run;
@@ -54,6 +55,8 @@ mod step_edge_tests;
 #[cfg(test)]
 mod step_tests;
 #[cfg(test)]
+mod switch_tests;
+#[cfg(test)]
 mod tally_tests;
 #[cfg(test)]
 mod void_tests;
@@ -66,6 +69,7 @@ pub use pacer::Pacer;
 pub use permits::Ticket;
 pub use place::{Place, Record};
 pub use progress::Progress;
+pub use refunds::{RefundParts, Refunder};
 pub use renewal::Renewals;
 pub use run::{Condition, Drained, Ended, Worker};
 pub use seat::{Permit, Seat, Slot};

@@ -3,7 +3,8 @@
 //!
 //! **Promises.** A permit is given out once, starts one charge at most, and is void soon after its window;
 //! unused ones are told to the next beat, so that others get their time. Nothing is given out before the
-//! first beat, in a pause, or while the breaker is open, but one probe. Where the account has no rate and is
+//! first beat, in a pause, or while the breaker is open, but one probe; nor while people have closed the
+//! gateway, and after a kill switch not even what was claimed is sent. Where the account has no rate and is
 //! well, everything passes without a lock being waited for.
 //!
 //! **Relies on** the loop, which beats (`beat`), and on `domain/pace.rs` for who gets what. Instants are of
@@ -13,9 +14,12 @@
 //! **If this dies here** with the process, its permits' time passes, and its probe is given to another.
 
 use super::permits::{Kind, Permits, Ticket};
-use crate::domain::ids::WorkerName;
+use crate::domain::ids::{ActorId, WorkerName};
 use crate::domain::lease::Mono;
+use crate::domain::money::Currency;
 use crate::domain::pace::{Beat, Call, Gate, Grant, Probed, Seen, Terms};
+use crate::domain::payment::Payment;
+use crate::domain::switches::{Board, Closed, Watch};
 use crate::domain::verdict::NotSent;
 use crate::platform::clock::Clock;
 use chrono::{DateTime, Utc};
@@ -36,6 +40,8 @@ pub struct Pacer {
     terms: Terms,
     state: Mutex<State>,
     changed: Notify,
+    /// What people ordered, as the last beat told.
+    board: Arc<Board>,
 }
 
 /// Whether calls may start, on this host's clock.
@@ -89,7 +95,7 @@ impl Pacer {
             seen: Seen::default(),
             told_at: Mono(Duration::ZERO),
         };
-        Self { terms, state: Mutex::new(state), changed: Notify::new() }
+        Self { terms, state: Mutex::new(state), changed: Notify::new(), board: Arc::default() }
     }
 
     /// For steps without a loop: everything passes.
@@ -114,9 +120,36 @@ impl Pacer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Why people have closed the gateway, if they have.
+    #[must_use]
+    pub fn closed(&self) -> Option<Closed> {
+        self.board.closed()
+    }
+
+    /// Whether some of its payments are switched off and others are not.
+    #[must_use]
+    pub fn is_selective(&self) -> bool {
+        self.board.is_selective()
+    }
+
+    /// The kill switches as they concern this payment, for the check right before the write.
+    #[must_use]
+    pub fn watch(&self, payment: &Payment) -> Watch {
+        self.watch_payer(payment.actor, payment.amount.currency)
+    }
+
+    /// The same of what this actor pays in this currency.
+    #[must_use]
+    pub fn watch_payer(&self, actor: ActorId, currency: Currency) -> Watch {
+        Watch::new(&self.board, actor, currency)
+    }
+
     /// How many charges may be claimed now.
     #[must_use]
     pub fn available(&self, now: Mono) -> usize {
+        if self.closed().is_some() {
+            return 0;
+        }
         let mut state = self.state();
         match state.door_at(now) {
             Door::Unheard | Door::Paused(_) => 0,
@@ -133,6 +166,9 @@ impl Pacer {
     /// When more may be claimed than now, as far as that is known.
     #[must_use]
     pub fn next_at(&self, now: Mono) -> Option<Mono> {
+        if self.closed().is_some() {
+            return None;
+        }
         let mut state = self.state();
         match state.door_at(now) {
             Door::Paused(until) => Some(until),
@@ -217,6 +253,10 @@ impl Pacer {
         let mut has = Some(has);
         let mut asks = None;
         loop {
+            if self.closed() == Some(Closed::Killed) {
+                has.take().into_iter().for_each(|kind| self.take_back(kind));
+                return Err(NotSent::Killed);
+            }
             // Before the look, so that no change between look and wait is missed.
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
@@ -319,6 +359,7 @@ impl Pacer {
     /// The answer to `told`, which arrived at `now`.
     pub fn answered(&self, told: &Beat, grant: &Grant, now: Mono) {
         let at = |instant: DateTime<Utc>| Mono(now.0 + (instant - grant.now).to_std().unwrap_or_default());
+        self.board.set(grant.orders.clone());
         let mut state = self.state();
         state.forget(told, now);
         state.door = match grant.gate {
@@ -344,6 +385,11 @@ impl Pacer {
     /// Whether calls may start, as a word for people; `None` if they may.
     #[must_use]
     pub fn closed_because(&self, now: Mono) -> Option<&'static str> {
+        match self.closed() {
+            Some(Closed::Killed) => return Some("a kill switch is thrown"),
+            Some(Closed::Paused) => return Some("an operator has paused it"),
+            None => {}
+        }
         match self.state().door_at(now) {
             Door::Open => None,
             Door::Unheard => Some("the database has not told yet whether calls may start"),

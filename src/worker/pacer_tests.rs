@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::domain::pace::Reserved;
+use crate::domain::switches::Orders;
 use crate::platform::clock::SharedClock;
 use crate::worker::lab::{BEGAN_MS, VirtualTime};
 use chrono::{DateTime, TimeDelta, Utc};
@@ -37,7 +38,8 @@ impl Rig {
 
     fn grant(&self, gate: Gate) -> Grant {
         let now = self.wall();
-        Grant { now, gate, charges: None, lookups: None, slots: None, rate: 0, became: None }
+        let orders = Orders::default();
+        Grant { now, gate, charges: None, lookups: None, slots: None, rate: 0, became: None, orders }
     }
 
     fn hear(&self, grant: &Grant) {

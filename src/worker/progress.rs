@@ -97,6 +97,7 @@ impl Progress {
         let why = match why {
             Early::NotDue => "not_due",
             Early::Contended => "contended",
+            Early::SwitchedOff => "switched_off",
             Early::Quarantined => {
                 metrics::QUARANTINE.set(1.0, []);
                 "quarantined"

@@ -25,6 +25,8 @@ const SHORTEST_WAIT_MS: i64 = 20;
 const AFTER_FAILURE_MS: i64 = 500;
 /// The wait under quarantine, which a person ends (rule R17).
 const QUARANTINED_MS: i64 = 5_000;
+/// How long after its instant the notice of a payment that is switched off is held (rule R11).
+const SWITCHED_OFF_MS: i64 = 60_000;
 
 impl<S: Schedule> Step<S> {
     /// Durably refused: nothing is left to do for this notice. One that the database cannot explain
@@ -55,14 +57,23 @@ impl<S: Schedule> Step<S> {
         complete(record, proof);
     }
 
-    /// Not yet, by the database's word: waits for it, never dropped.
-    pub(super) fn early(&self, record: Record, until: DateTime<Utc>, why: Early) {
+    /// Not yet, by the database's word: waits for it, never dropped. Given back where it is held no longer: its
+    /// payment is switched off, and the late scan has the row as soon as that ends, or later.
+    pub(super) fn early(&self, record: Record, until: DateTime<Utc>, why: Early) -> Option<Record> {
         self.progress.early_one(why);
         let least_ms = match why {
             Early::NotDue | Early::Contended => SHORTEST_WAIT_MS,
             Early::Quarantined => QUARANTINED_MS,
+            Early::SwitchedOff => {
+                let held = self.clock.wall() - record.notice.not_before;
+                match SWITCHED_OFF_MS - held.num_milliseconds() {
+                    left if left > 0 => left,
+                    _ => return Some(record),
+                }
+            }
         };
         self.back_to_the_hold(record, until, least_ms);
+        None
     }
 
     /// A settled group in order. Where the settle never succeeded there are no proofs, and each
@@ -106,6 +117,9 @@ impl<S: Schedule> Step<S> {
     /// durable, claimable and overdue are complete, for the late scan owns them; of the others it is asked
     /// why not.
     pub async fn defer(&self, records: Vec<Record>) {
+        if records.is_empty() {
+            return;
+        }
         let notices: Vec<_> = records.iter().map(|record| record.notice.clone()).collect();
         let mut answers = match self.schedule.defer(&notices).await {
             Ok(answers) => answers.into_iter(),

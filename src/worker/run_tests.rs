@@ -11,6 +11,7 @@ use crate::domain::notice::Notice;
 use crate::domain::pace::{Beat, Gate, Grant, Terms};
 use crate::domain::retry::Ladders;
 use crate::domain::state::Status;
+use crate::domain::switches::Orders;
 use crate::platform::clock::{Clock, SharedClock};
 use crate::platform::config;
 use crate::schedule::{BadNoticeKept, Fault, Memory, RefusedBecause, Schedule as _, ScheduleError, Verb};
@@ -217,6 +218,7 @@ fn what_is_behind_lets_notices_and_scans_take_turns_and_catches_up_between_polls
         slots: None,
         rate: 0,
         became: None,
+        orders: Orders::default(),
     };
     lane.pacer().answered(&lane.pacer().beat(&lane.step.worker, 0, (0, 0), now), &grant, now);
     assert_eq!((lane.takes(now, 5), lane.until_catch_up(now)), (5, None));

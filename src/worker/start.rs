@@ -13,7 +13,7 @@ use super::run::{Condition, Worker};
 use super::step::Step;
 use super::store::Store;
 use super::stuck::{self, Stuck};
-use crate::domain::ids::WorkerName;
+use crate::domain::ids::{GatewayName, WorkerName};
 use crate::domain::lease::{Lease, renewal_interval};
 use crate::domain::pace::Terms;
 use crate::domain::retry::Ladders;
@@ -65,6 +65,13 @@ fn terms(profile: &Profile, ladders: &Ladders) -> Terms {
 }
 
 impl<S: Schedule> Worker<S> {
+    /// What else of this process needs to call this account: its permits, and the brake of all.
+    #[must_use]
+    pub fn shares(&self, gateway: &GatewayName) -> Option<(Arc<Pacer>, Arc<Brake>)> {
+        let lane = self.lanes.get(gateway)?;
+        Some((Arc::clone(lane.pacer()), Arc::clone(&self.brake)))
+    }
+
     /// A worker in direct mode that tries to join at once. Answers what its health and its counts
     /// can be read from.
     #[must_use]

@@ -126,14 +126,15 @@ impl<S: Schedule> Step<S> {
     /// Notices that are due: claim, charge or ask, decide, settle, complete.
     pub async fn present(&self, records: Vec<(Record, Permit)>) {
         let terms = self.terms();
-        let mut ours = Vec::new();
+        let (mut ours, mut left) = (Vec::new(), Vec::new());
         for (record, permit, answer) in self.claim(&terms, records).await {
             match answer {
                 ClaimAnswer::Claimed(claimed) => ours.push((Seat { record: Some(record), permit }, *claimed)),
-                ClaimAnswer::Early { until, why } => self.early(record, until, why),
+                ClaimAnswer::Early { until, why } => left.extend(self.early(record, until, why)),
                 ClaimAnswer::Refused(proof) => self.refused(record, proof),
             }
         }
+        self.defer(left).await;
         self.carry_out(&terms, ours).await;
     }
 
@@ -241,7 +242,7 @@ impl<S: Schedule> Step<S> {
         }
         reach(Point::BeforeGate);
         let mut gate = outcome::gate(&view(&claimed), claimed.asked_at(), &self.lease, &self.facts);
-        self.call_begins(&mut gate, watched.as_ref());
+        self.call_begins(&mut gate, &claimed, watched.as_ref());
         match gate.check(self.clock.wall(), self.clock.mono()).err().or_else(|| self.brake.thrown()) {
             Some(why) => self.give_back(claimed, why),
             None => {
@@ -252,8 +253,10 @@ impl<S: Schedule> Step<S> {
         }
     }
 
-    /// Where leases are renewed while a call lasts: it begins now, and the lease counts from its last grant.
-    fn call_begins(&self, gate: &mut SendGate, watched: Option<&Watched>) {
+    /// The gate learns what may still change until the first byte: kill switches, and, where leases are renewed
+    /// while a call lasts, that it begins now and that the lease counts from its last grant.
+    fn call_begins(&self, gate: &mut SendGate, claimed: &Claimed, watched: Option<&Watched>) {
+        gate.switches = Some(self.pacer.watch(claimed.payment()));
         if let Some(watched) = watched {
             watched.calls(self.clock.mono());
             gate.send_before = watched.send_before(&self.lease);
@@ -285,7 +288,7 @@ impl<S: Schedule> Step<S> {
             return self.give_back(claimed, why);
         }
         let mut gate = outcome::void_gate(&view(&claimed), claimed.asked_at(), &self.lease, &self.facts);
-        self.call_begins(&mut gate, watched.as_ref());
+        self.call_begins(&mut gate, &claimed, watched.as_ref());
         match gate.check(self.clock.wall(), self.clock.mono()).err().or_else(|| self.brake.thrown()) {
             Some(why) => self.give_back(claimed, why),
             None => {

@@ -44,7 +44,7 @@ const SEEDED: [Sabotage; 5] = [
 ];
 
 /// What must have happened, or the run shows nothing.
-const SITUATIONS: [&str; 40] = [
+const SITUATIONS: [&str; 41] = [
     "created",
     "replayed",
     "key reused",
@@ -85,6 +85,7 @@ const SITUATIONS: [&str; 40] = [
     "renewed",
     "not renewed",
     "declines older than a day",
+    "switched off",
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

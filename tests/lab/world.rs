@@ -15,6 +15,7 @@ use punctual::domain::lease::{Lease, Mono, SendGate};
 use punctual::domain::payment::Payment;
 use punctual::domain::retry::{Ladders, PerMille};
 use punctual::domain::state::Status;
+use punctual::domain::switches::Switches;
 use punctual::domain::verdict::{Decline, DeclineClass, Doubt, Lookup, NotSent, Verdict};
 use punctual::outcome::{AfterLookup, Plan, View, after_lookup, decide, gate, parked, plan};
 use punctual::schedule::{Answer, How};
@@ -228,7 +229,7 @@ impl World {
     fn claim(&mut self) {
         let zero = Duration::ZERO;
         let gateway = self.row.gateway.clone();
-        if !guard::claim_late(&self.row, &gateway, zero, self.now, Lineage::Released) {
+        if !guard::claim_late(&self.row, &gateway, zero, self.now, Lineage::Released, &Switches::default()) {
             return;
         }
         let first = self.row.epoch_first_sent_at;

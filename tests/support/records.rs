@@ -62,6 +62,7 @@ pub async fn read(
         attempts: written.attempts,
         history: written.history,
         keys: written.keys,
+        refunds: written.refunds,
     }
 }
 

@@ -146,7 +146,8 @@ impl Window {
     }
 
     /// Calls of the ten seconds that end now, and the failed ones among them.
-    pub(super) fn sums(&self, now: DateTime<Utc>) -> (u32, u32) {
+    #[must_use]
+    pub fn sums(&self, now: DateTime<Utc>) -> (u32, u32) {
         let passed = usize::try_from(now.timestamp() - self.second).unwrap_or(0).min(SECONDS);
         let of = |counts: &[u32; SECONDS]| counts[..SECONDS - passed].iter().sum();
         (of(&self.calls), of(&self.failed))

@@ -3,6 +3,7 @@
 use super::{Memory, Verb};
 use crate::domain::ids::GatewayName;
 use crate::domain::pace::{Beat, Grant, Pace, Terms};
+use crate::domain::switches::{Orders, Pause};
 use crate::schedule::port::ScheduleError;
 
 impl Memory {
@@ -14,7 +15,10 @@ impl Memory {
         beat: &Beat,
     ) -> Result<Grant, ScheduleError> {
         let beats = self.transact(Verb::Beat, |state, now| {
-            state.paces.entry(gateway.clone()).or_insert_with(|| Pace::new(now)).beat(terms, beat, now)
+            let pace = state.paces.entry(gateway.clone()).or_insert_with(|| Pace::new(now));
+            let grant = pace.beat(terms, beat, now);
+            let pause = if state.held.contains(gateway) { Pause::Held } else { Pause::None };
+            Grant { orders: Orders::of(gateway, pause, state.switches.clone()), ..grant }
         });
         beats.await
     }

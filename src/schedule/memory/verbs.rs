@@ -57,8 +57,8 @@ impl State {
         }
         let ahead =
             if sabotaged(Sabotage::DueByWorkerClock) { TimeDelta::days(1) } else { TimeDelta::zero() };
-        let may =
-            guard::claim(payment, &notice, &terms.gateway, now + ahead, self.lineage) == ClaimGuard::Win;
+        let may = guard::claim(payment, &notice, &terms.gateway, now + ahead, self.lineage, &self.switches)
+            == ClaimGuard::Win;
         may.then(|| {
             self.change(id, |row| row.claim(terms, claim_id, now));
             self.claimed(id, terms.asked_at)
@@ -67,7 +67,7 @@ impl State {
 
     fn explain(&self, terms: &ClaimTerms, notice: &Notice, now: DateTime<Utc>) -> ClaimAnswer {
         let payment = self.rows.get(&notice.payment).map(|row| &row.payment);
-        match guard::claim(payment, notice, &terms.gateway, now, self.lineage) {
+        match guard::claim(payment, notice, &terms.gateway, now, self.lineage, &self.switches) {
             // Nothing moves between the two looks.
             ClaimGuard::Win => ClaimAnswer::Early { until: now + PAUSE, why: Early::Contended },
             ClaimGuard::Early { until, why } => ClaimAnswer::Early { until, why },
@@ -119,7 +119,7 @@ impl State {
     ) -> Vec<Claimed> {
         let wanted = |id: &PaymentId| {
             let row = &self.rows[id].payment;
-            guard::claim_late(row, &terms.gateway, late_by, now, self.lineage)
+            guard::claim_late(row, &terms.gateway, late_by, now, self.lineage, &self.switches)
                 && !but_lanes.contains(&row.lane)
                 && !self.poisoned.contains(id)
         };

@@ -8,7 +8,8 @@
 -- get an error (40001) in the place of that answer.
 -- What may be done under the claim is not judged here: executeBefore (R10) and the key's age (R6) are,
 -- by the plan and again right before the first byte, since both run out while a claim is on its way. The
--- age that they need is answered as key_age_us.
+-- age that they need is answered as key_age_us. Kill switches are: the copy that a worker has may be a second
+-- old, and a claim is the last instant at which the payment is nobody's.
 --   $1 due day   $2 payment ids   $3 attempts of the notices   $4 fresh claim ids   $5 gateway
 --   $6 account   $7 renderer      $8 worker                    $9 lease length
 --   $10, $11 keys of the destination's digest
@@ -18,12 +19,18 @@ WITH moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at
 ), released AS MATERIALIZED (
     SELECT lineage_is_released() AS yes
+), stopped AS MATERIALIZED (
+    -- A handful of rows that people put there and take away again, read once a batch.
+    SELECT coalesce(bool_or(k.kind = 'global' OR k.kind = 'gateway' AND k.value = $5), false) AS all_of_it,
+           coalesce(array_agg(k.value) FILTER (WHERE k.kind = 'actor'), '{}') AS actors,
+           coalesce(array_agg(k.value) FILTER (WHERE k.kind = 'currency'), '{}') AS currencies
+    FROM kill_switches k
 ), asked AS MATERIALIZED (
     SELECT * FROM unnest($2::uuid[], $3::integer[], $4::uuid[]) AS a (id, attempt, claim_id)
 ), locked AS MATERIALIZED (
     -- Every batch locks in the order of ids, so two batches never wait for each other in a circle.
     -- What it answers is the newest version of each row, which nobody can change from here on.
-    SELECT p.id, p.status AS was, p.gateway, p.attempt, p.next_attempt_at,
+    SELECT p.id, p.status AS was, p.gateway, p.attempt, p.next_attempt_at, p.actor_id, p.currency,
            p.epoch_first_sent_at AS was_first_sent_at
     FROM payments p
     WHERE p.due_day = $1 AND p.id = ANY ($2)
@@ -48,7 +55,7 @@ WITH moment AS MATERIALIZED (
         history_hash = history_hash(p.history_hash, p.id, p.history_seq + 1, p.status, 'PROCESSING',
             'claimed', $8, p.fence + 1, p.attempt + 1, p.epoch, m.at, '{"claimId":"' || a.claim_id || '"}'),
         last_xid = greatest(pg_current_xact_id(), p.last_xid)
-    FROM asked a, locked l, moment m
+    FROM asked a, locked l, moment m, stopped s
     WHERE p.due_day = $1
       AND p.id = ANY ($2)
       AND p.id = a.id
@@ -65,6 +72,10 @@ WITH moment AS MATERIALIZED (
       AND l.next_attempt_at <= m.at
       -- R17: no claim in a database that was restored or promoted and not released.
       AND (SELECT r.yes FROM released r)
+      -- R14: what is switched off is nobody's to claim.
+      AND NOT s.all_of_it
+      AND l.actor_id::text <> ALL (s.actors)
+      AND l.currency <> ALL (s.currencies)
     RETURNING p.*, l.was, l.was_first_sent_at, m.at AS claimed_at
 ), history AS (
     INSERT INTO payment_history (payment_id, seq, was, became, cause, done_by, fence, attempt, epoch, at,

@@ -396,6 +396,7 @@ pub fn sandbox_profile() -> Profile {
         lookup: true,
         not_found_horizon: Duration::from_secs(60),
         voids_by_key: false,
+        refunds: false,
         async_final_within: None,
         caps: DeclineCaps::default(),
         connect_timeout: Duration::from_secs(5),

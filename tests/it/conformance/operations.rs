@@ -11,6 +11,7 @@ use punctual::domain::payment::Payment;
 use punctual::domain::reason::Reason;
 use punctual::domain::retry::{Ladders, PerMille};
 use punctual::domain::state::Status;
+use punctual::domain::switches::{Switch, SwitchKind, Turned};
 use punctual::outcome::{View, decide};
 use punctual::schedule::{
     CancelAnswer, ClaimAnswer, ClaimTerms, Claimed, CreateAnswer, OpenClaim, Renewed, Schedule, ScheduleError,
@@ -105,6 +106,7 @@ impl Sequence<'_> {
                 ClaimAnswer::Early { why: Early::NotDue, .. } => "early",
                 ClaimAnswer::Early { why: Early::Quarantined, .. } => "quarantined",
                 ClaimAnswer::Early { why: Early::Contended, .. } => "contended",
+                ClaimAnswer::Early { why: Early::SwitchedOff, .. } => "switched off",
                 ClaimAnswer::Refused(proof) => match proof.why() {
                     RefusedBecause::Stale => "stale",
                     RefusedBecause::HeldByAnother => "held by another",
@@ -127,8 +129,11 @@ impl Sequence<'_> {
         let late_by = Duration::from_secs(one_of(&mut self.chance, &[0, 2, 15]));
         let but_lanes = one_of::<&[i16]>(&mut self.chance, &[&[], &[0], &[1, 2]]);
         let late = self.now() - late_by;
+        let switches = self.switches.clone();
         let is_late = |row: &Payment| {
-            let is_wanted = row.gateway == terms.gateway && !but_lanes.contains(&row.lane);
+            let is_on = !switches.stops_gateway(&row.gateway)
+                && !switches.stops_payer(row.actor, row.amount.currency);
+            let is_wanted = is_on && row.gateway == terms.gateway && !but_lanes.contains(&row.lane);
             row.status.is_claimable() && is_wanted && row.next_attempt_at <= late
         };
         let mut keys: Vec<_> =
@@ -397,6 +402,44 @@ impl Sequence<'_> {
             self.saw(if owned { "deferred" } else { "not deferred" });
         }
         same("defer", &said(&postgres), &said(&memory))
+    }
+
+    /// Something is switched off, or everything on again.
+    pub async fn switch(&mut self) -> Result<(), Difference> {
+        let on: Vec<Switch> = SwitchKind::ALL
+            .into_iter()
+            .flat_map(|kind| self.switches.values(kind).into_iter().map(move |value| Switch { kind, value }))
+            .collect();
+        let mut turn = |switch: &Switch, turned| {
+            self.memory.turn_switch(switch.clone(), turned);
+            self.switches.set(switch.clone(), turned);
+        };
+        let act = if on.is_empty() {
+            let actor = ACTOR.0.to_string();
+            let (kind, value) = one_of(
+                &mut self.chance,
+                &[
+                    (SwitchKind::Global, "all"),
+                    (SwitchKind::Gateway, "sandbox"),
+                    (SwitchKind::Gateway, "other"),
+                    (SwitchKind::Actor, actor.as_str()),
+                    (SwitchKind::Currency, "EUR"),
+                    (SwitchKind::Currency, "JPY"),
+                ],
+            );
+            let switch = Switch { kind, value: value.to_owned() };
+            turn(&switch, Turned::Off);
+            format!(
+                "INSERT INTO kill_switches VALUES ('{}', '{value}', 'key:test', 'chance', now())",
+                kind.as_str()
+            )
+        } else {
+            on.iter().for_each(|switch| turn(switch, Turned::On));
+            "DELETE FROM kill_switches".to_owned()
+        };
+        self.tell(format!("switches: {act}"));
+        let turned = sqlx::query(sqlx::AssertSqlSafe(act)).execute(&mut self.stores.sql).await;
+        turned.map(drop).map_err(|error| error.to_string())
     }
 
     /// Rule R17, and its end.

@@ -10,6 +10,7 @@ DELETE FROM external_ids;
 DELETE FROM gateway_refs;
 DELETE FROM parked;
 DELETE FROM destination_declines;
+DELETE FROM kill_switches;
 DELETE FROM relay_shards;
 DELETE FROM relays;
 UPDATE installation SET quarantined_at = NULL, quarantine_reason = NULL;

@@ -12,6 +12,7 @@ use punctual::domain::lease::Mono;
 use punctual::domain::notice::Notice;
 use punctual::domain::payment::Payment;
 use punctual::domain::state::Status;
+use punctual::domain::switches::Switches;
 use punctual::platform::clock::Clock;
 use punctual::schedule::{Answer, Answered, Claimed, Memory, NewPayment, ShardLease, StagedNotice};
 use rand::rngs::StdRng;
@@ -96,10 +97,11 @@ pub enum Operation {
     Shards,
     Relays,
     Quarantine,
+    Switch,
     Killed,
 }
 
-const OPERATIONS: [(Operation, u32); 16] = [
+const OPERATIONS: [(Operation, u32); 17] = [
     (Operation::Time, 16),
     (Operation::Create, 9),
     (Operation::Claim, 18),
@@ -115,6 +117,7 @@ const OPERATIONS: [(Operation, u32); 16] = [
     (Operation::Shards, 6),
     (Operation::Relays, 3),
     (Operation::Quarantine, 1),
+    (Operation::Switch, 2),
     (Operation::Killed, 4),
 ];
 
@@ -128,6 +131,8 @@ pub struct Sequence<'a> {
     /// Instants at which something of a relay ends.
     pub ends: Vec<DateTime<Utc>>,
     pub quarantined: bool,
+    /// What is switched off.
+    pub switches: Switches,
     pub requests: Vec<NewPayment>,
     pub notices: Vec<Notice>,
     pub tickets: Vec<Ticket>,
@@ -164,6 +169,7 @@ impl<'a> Sequence<'a> {
             start,
             ends: Vec::new(),
             quarantined: false,
+            switches: Switches::default(),
             requests: Vec::new(),
             notices: Vec::new(),
             tickets: Vec::new(),
@@ -214,6 +220,9 @@ impl<'a> Sequence<'a> {
         if self.quarantined && self.chance.random_bool(0.3) {
             return Operation::Quarantine;
         }
+        if !self.switches.is_empty() && self.chance.random_bool(0.2) {
+            return Operation::Switch;
+        }
         let mut left = self.chance.random_range(0..OPERATIONS.iter().map(|(_, weight)| weight).sum());
         for (operation, weight) in OPERATIONS {
             if left < weight {
@@ -244,6 +253,7 @@ impl<'a> Sequence<'a> {
             Operation::Shards => self.shards().await,
             Operation::Relays => self.relays().await,
             Operation::Quarantine => self.quarantine().await,
+            Operation::Switch => self.switch().await,
             Operation::Killed => self.killed().await,
         }
     }

@@ -237,6 +237,7 @@ pub fn gate_until(from: Mono, window: Duration) -> SendGate {
         key_usable_until: None,
         key_usable_until_mono: None,
         execute_before: None,
+        switches: None,
     }
 }
 

@@ -17,7 +17,7 @@ fn terms(rate: u32) -> Terms {
     Terms { rate, lookup_share: 10, in_flight: 0, longest_pause, probe_lease }
 }
 
-fn beat(worker: &str, demand: u32) -> Beat {
+pub fn beat(worker: &str, demand: u32) -> Beat {
     Beat {
         worker: WorkerName(worker.into()),
         demand,
@@ -38,7 +38,7 @@ fn saw(worker: &str, calls: &[Call]) -> Beat {
     Beat { seen, ..beat(worker, 1) }
 }
 
-async fn tell(schedule: &Postgres, terms: &Terms, beat: &Beat) -> Grant {
+pub async fn tell(schedule: &Postgres, terms: &Terms, beat: &Beat) -> Grant {
     schedule.beat_gateway(&GatewayName("sandbox".into()), terms, beat).await.expect("an answer")
 }
 

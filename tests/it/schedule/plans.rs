@@ -71,7 +71,7 @@ const STATEMENTS: &[Hot] = &[
     Hot { name: "still_claimable", arguments: "DAY, IDS, ATTEMPTS", index: "payments_TODAY_pkey", days: &[0] },
     Hot {
         name: "claim_late_candidates",
-        arguments: "DAY - 1, DAY, 'sandbox', interval '15 s', 200::bigint, '{}'::smallint[]",
+        arguments: "DAY - 1, DAY, 'sandbox', interval '15 s', 200::bigint, '{}'::smallint[], '{}'::text[], '{}'::text[]",
         index: "payments_TODAY_gateway_next_attempt_at_due_day_idx",
         days: &[-1, 0],
     },

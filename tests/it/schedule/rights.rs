@@ -56,6 +56,11 @@ async fn each_role_is_refused_what_is_not_its_work() {
             "SELECT resolve_parked(current_date, gen_random_uuid(), true, '', 1, '', '', '', '{}', 1)",
         ),
         ("punctual_owner", "UPDATE payments SET status = 'COMPLETED'"),
+        ("punctual_worker", "DELETE FROM kill_switches"),
+        ("punctual_worker", "INSERT INTO kill_switches VALUES ('global', 'all', 'x', 'x', now())"),
+        ("punctual_api", "UPDATE kill_switches SET value = 'x'"),
+        ("punctual_worker", "UPDATE gateways SET paused_at = NULL"),
+        ("punctual_api", "UPDATE gateways SET account = 'x'"),
     ] {
         let mut sql = world.sql().await;
         sql.execute(AssertSqlSafe(format!("SET ROLE {role}"))).await.expect("a member");

@@ -29,6 +29,7 @@ use punctual::domain::payment::Payment;
 use punctual::domain::reason::Reason;
 use punctual::domain::retry::{Ladders, PerMille};
 use punctual::domain::state::{Cause, MOVES, Status};
+use punctual::domain::switches::Switches;
 use punctual::domain::verdict::{Lookup, NotSent};
 use punctual::outcome::{
     AfterLookup, Plan, View, after_lookup, decide, gate, parked, plan, void_gate, with_request,
@@ -130,7 +131,14 @@ impl Protocol {
         let now = instant(state.now);
         let judged_at = if self.breaks(Break::Early) { instant(DUE) } else { now };
         let row = self.payment(&state.row);
-        let guard = guard::claim(Some(&row), &notice(&row), &row.gateway, judged_at, Self::lineage(state));
+        let guard = guard::claim(
+            Some(&row),
+            &notice(&row),
+            &row.gateway,
+            judged_at,
+            Self::lineage(state),
+            &Switches::default(),
+        );
         if guard != ClaimGuard::Win {
             return None;
         }

@@ -1,0 +1,84 @@
+//! Forgeries about refunds.
+
+use super::super::records::Requested;
+use super::*;
+use crate::domain::refund::{RefundId, RefundStatus};
+use crate::schedule::audit::{RefundClaim, RefundRow};
+
+fn refund(number: u8) -> RefundId {
+    RefundId(Uuid::from_u128(0xF0_00 + u128::from(number)))
+}
+
+fn row(number: u8, amount: i64, status: RefundStatus) -> RefundRow {
+    let claim = RefundClaim { claim_id: claim(number), fence: 1, claimed_at: after(20_000) };
+    RefundRow {
+        id: refund(number),
+        payment: id(),
+        reference: "ch_2".into(),
+        amount,
+        currency: "EUR".into(),
+        status,
+        claims: vec![claim],
+    }
+}
+
+fn given(number: u8, amount: i64, verdict: &str) -> LedgerLine {
+    LedgerLine {
+        at: after(20_010),
+        fence: Some(1),
+        due_at: None,
+        amount: Some(amount),
+        payee: None,
+        charged: false,
+        request: Requested::Refund,
+        charge: Some("ch_2".into()),
+        ..line(number, &refund(number).to_string(), verdict)
+    }
+}
+
+/// Given back in two parts, and a third part declined.
+fn given_back() -> Records {
+    let mut records = honest();
+    for (number, amount, status, verdict) in [
+        (11, 1_000, RefundStatus::Refunded, "refunded"),
+        (12, 250, RefundStatus::Refunded, "refunded"),
+        (13, 1, RefundStatus::Declined, "declined"),
+    ] {
+        records.refunds.push(row(number, amount, status));
+        records.ledger.push(given(number, amount, verdict));
+    }
+    records
+}
+
+#[test]
+fn refunds_that_were_allowed_break_no_promise_and_are_looked_at() {
+    assert_eq!(found(&given_back(), Valid::False), BTreeSet::new());
+    assert!(found(&given_back(), Valid::True).contains("M10"));
+    assert!(found(&honest(), Valid::Unknown).contains("M10"));
+}
+
+#[test]
+fn every_forged_refund_is_found() {
+    let forgeries: &[(&str, Forge)] = &[
+        ("one more line of the same refund", |r| r.ledger.push(given(11, 1_000, "refunded"))),
+        ("nobody asked for it", |r| drop(r.refunds.remove(0))),
+        ("no claim made it", |r| r.refunds[0].claims.clear()),
+        ("another fence", |r| r.ledger[2].fence = Some(2)),
+        ("before its claim", |r| r.ledger[2].at = after(19_999)),
+        ("another amount", |r| r.ledger[2].amount = Some(999)),
+        ("another currency", |r| r.ledger[2].currency = Some("USD".into())),
+        ("another charge", |r| r.ledger[2].charge = Some("ch_1".into())),
+        ("more than was charged", |r| {
+            r.refunds.push(row(14, 1, RefundStatus::Refunded));
+            r.ledger.push(given(14, 1, "refunded"));
+        }),
+        ("called done and not done", |r| r.ledger[2].verdict = "declined".into()),
+        ("called declined and done", |r| r.refunds[0].status = RefundStatus::Declined),
+        ("called rejected and done", |r| r.refunds[0].status = RefundStatus::Rejected),
+    ];
+    for (what, forge) in forgeries {
+        let mut records = given_back();
+        forge(&mut records);
+        assert_eq!(found(&records, Valid::False), BTreeSet::from(["M10"]), "{what}");
+    }
+}

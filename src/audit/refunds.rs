@@ -1,0 +1,69 @@
+//! M10: what was given back, by the gateway's own ledger, against what people asked for and allowed.
+
+use super::checked::Checked;
+use super::index::Index;
+use super::records::{LedgerLine, Records, Requested};
+use crate::domain::invariants::Invariant as Is;
+use crate::domain::refund::RefundStatus;
+use crate::schedule::audit::RefundRow;
+use std::collections::BTreeMap;
+
+/// Every request to give back is one that a claim of ours made, and says what the refund says; a key gives back
+/// once; in sum no charge gives back more than it took; and what the rows call done, and nothing else, was done.
+pub(super) fn refunds_never_exceed_the_charge(records: &Records, index: &Index<'_>) -> Checked {
+    let mut checked = Checked::new(Is::M10);
+    let rows: BTreeMap<String, &RefundRow> =
+        records.refunds.iter().map(|row| (row.id.to_string(), row)).collect();
+    let mut given: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut sums: BTreeMap<_, i128> = BTreeMap::new();
+    let lines = || records.ledger.iter().filter(|line| line.request == Requested::Refund);
+    for line in lines() {
+        let row = line.key.as_deref().and_then(|key| rows.get(key));
+        // A request without a key was refused before anything was looked at.
+        let is_ours = row.is_some_and(|row| is_of(line, row));
+        checked.look(is_ours, || format!("no allowed refund says so: {}", line.told()));
+        if line.verdict == "refunded" {
+            *given.entry(line.key.as_deref().unwrap_or_default()).or_default() += 1;
+            *sums.entry((line.payment_id, line.charge.clone())).or_default() +=
+                i128::from(line.amount.unwrap_or(0));
+        }
+    }
+    for (key, times) in &given {
+        checked.look(*times == 1, || format!("refund {key} gave back {times} times"));
+    }
+    for ((payment, charge), sum) in sums {
+        let charged =
+            records.payments.iter().find(|row| Some(row.id) == payment).map(|row| i128::from(row.amount));
+        let holds = charged.is_some_and(|charged| sum <= charged);
+        checked.look(holds, || format!("{payment:?}: {sum} of {charged:?} given back of {charge:?}"));
+    }
+    for row in records.refunds.iter().filter(|row| !index.is_in_motion(row.payment)) {
+        let times = given.get(row.id.to_string().as_str()).copied().unwrap_or(0);
+        let holds = match row.status {
+            RefundStatus::Refunded => times == 1,
+            RefundStatus::Asked
+            | RefundStatus::Approved
+            | RefundStatus::Declined
+            | RefundStatus::Rejected => times == 0,
+            // The question is open, and asked.
+            RefundStatus::Sending | RefundStatus::Unknown => true,
+        };
+        checked.look(holds, || {
+            format!("refund {} is {}, given back {times} times", row.id, row.status.as_str())
+        });
+    }
+    if checked.looked_at == 0 { Checked::unknown(Is::M10, "nobody asked for a refund") } else { checked }
+}
+
+fn is_of(line: &LedgerLine, row: &RefundRow) -> bool {
+    let claimed = row.claims.iter().any(|claim| {
+        Some(claim.claim_id) == line.claim_id
+            && Some(claim.fence) == line.fence
+            && claim.claimed_at <= line.at
+    });
+    claimed
+        && line.payment_id == Some(row.payment)
+        && line.charge.as_deref() == Some(row.reference.as_str())
+        && line.amount == Some(row.amount)
+        && line.currency.as_deref() == Some(row.currency.as_str())
+}

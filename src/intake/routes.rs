@@ -1,0 +1,77 @@
+//! Every route, once: the list that makes the router is the list that tests and documents go by.
+//!
+//! **Promise.** A route that is served stands in [`ROUTES`] with what a request to it must bring, and
+//! `tests/it/access.rs` asks each of them with every kind of wrong key: a new line without a row there
+//! fails the build's tests. To add a route: one line here, one row there.
+//!
+//! The scope on a line is what its handler gives to `authorise`; the test finds a line that says
+//! otherwise.
+
+use super::actor::Scope;
+use super::{Intake, callback, cancel, create, forecast, history, list, problem, read};
+use axum::Router;
+
+/// What a request must bring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    /// Nothing: what is answered is public.
+    Nothing,
+    /// The gateway's signature.
+    Signature,
+    /// A key or a token with this scope.
+    Scope(Scope),
+}
+
+impl Needs {
+    /// `payments:read`
+    pub const READ: Self = Self::Scope(Scope::Read);
+    /// `payments:write`
+    pub const WRITE: Self = Self::Scope(Scope::Write);
+    /// `ops:read`
+    pub const OPERATE: Self = Self::Scope(Scope::Operate);
+    /// `ops:redrive`
+    pub const REDRIVE: Self = Self::Scope(Scope::Redrive);
+    /// `ops:refund`
+    pub const REFUND: Self = Self::Scope(Scope::Refund);
+    /// `ops:approve`
+    pub const APPROVE: Self = Self::Scope(Scope::Approve);
+    /// `gateways:write`
+    pub const GATEWAYS: Self = Self::Scope(Scope::Gateways);
+    /// `admin`
+    pub const ADMIN: Self = Self::Scope(Scope::Admin);
+}
+
+/// One method of one path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Route {
+    /// `get`, `post`, `put` or `delete`.
+    pub method: &'static str,
+    /// With its parameters in braces.
+    pub path: &'static str,
+    /// What a request must bring.
+    pub needs: Needs,
+}
+
+macro_rules! routes {
+    ($( $method:ident $path:literal, $needs:expr, $handler:path; )*) => {
+        /// Every route but health and metrics, in the order of the documents.
+        pub const ROUTES: &[Route] =
+            &[ $( Route { method: stringify!($method), path: $path, needs: $needs }, )* ];
+
+        /// The router of exactly these.
+        pub(super) fn router() -> Router<Intake> {
+            Router::new() $( .route($path, axum::routing::$method($handler)) )*
+        }
+    };
+}
+
+routes! {
+    get "/v1/scheduled-payments", Needs::READ, list::get;
+    post "/v1/scheduled-payments", Needs::WRITE, create::post;
+    get "/v1/scheduled-payments/{id}", Needs::READ, read::get;
+    delete "/v1/scheduled-payments/{id}", Needs::WRITE, cancel::delete;
+    get "/v1/scheduled-payments/{id}/history", Needs::READ, history::get;
+    get "/v1/forecast", Needs::OPERATE, forecast::get;
+    post "/v1/gateway-callbacks/{gateway}", Needs::Signature, callback::post;
+    get "/problems/{code}", Needs::Nothing, problem::page;
+}

@@ -1,0 +1,8 @@
+-- Called by refund and by ask_refund: one refund by its id.
+-- Index: the primary key. Zero rows: no such refund.
+--   $1 id
+SELECT r.id, r.payment_id, r.gateway, r.reference, r.amount_minor, r.currency, r.status, r.asked_by, r.reason,
+       r.approval_id, r.approved_by, r.asked_at, r.expires_at, r.approved_at, r.finished_at, r.next_attempt_at,
+       r.attempt, r.open_sends, r.gateway_ref, r.code, r.note
+FROM refunds r
+WHERE r.id = $1

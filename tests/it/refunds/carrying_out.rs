@@ -1,0 +1,154 @@
+//! Carrying out against the sandbox: parts, lost answers, parked payments, two workers, switches.
+
+use super::{CHARGE, Site};
+use crate::schedule::switches::order as switch;
+use punctual::domain::refund::RefundStatus;
+use punctual::domain::state::Status;
+use punctual::domain::switches::{SwitchKind, Turned};
+use punctual::schedule::RefundAsked;
+
+#[tokio::test]
+async fn two_parts_and_the_rest_give_back_all_and_the_payment_is_refunded() {
+    let site = Site::start().await;
+    let of = site.completed("k1", "sim_ok").await;
+    for (key, amount, became) in [
+        ("r1", Some(5_000), Status::Completed),
+        ("r2", Some(7_000), Status::Completed),
+        ("r3", None, Status::Refunded),
+    ] {
+        let refund = site.allowed(key, &of, amount).await;
+        let done = site.turns_until(&refund, RefundStatus::Refunded).await;
+        assert_eq!((done.attempt, done.open_sends, done.gateway_ref.is_some()), (1, 0, true), "{done:?}");
+        assert_eq!(site.world.row(of.0).await.status, became, "{key}");
+    }
+    assert_eq!(site.given_back().await, CHARGE);
+    assert_eq!(site.sums(&of.1).await, (CHARGE, CHARGE));
+    assert_eq!(site.causes(of.0).await, "created claimed settled noted noted refunded");
+    let refused = site.ask("r4", &of, Some(1)).await;
+    assert!(matches!(refused, RefundAsked::Refused(_)), "{refused:?}");
+    let keys: Vec<_> = site.refund_lines().await.iter().map(|line| line["key"].clone()).collect();
+    let listed = site.world.api.refunds_of(of.0).await.expect("an answer");
+    assert_eq!(keys, listed.iter().map(|refund| serde_json::json!(refund.id)).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_refund_whose_answer_is_lost_is_asked_about_and_given_back_once() {
+    for payee in ["sim_refund_timeout", "sim_refund_reset"] {
+        let site = Site::start().await;
+        let of = site.completed("k1", payee).await;
+        let refund = site.allowed("r1", &of, None).await;
+        assert_eq!(site.refunder("w1/1").turn().await.expect("a turn"), 1);
+        let unknown = site.stands(&refund).await;
+        assert_eq!((unknown.status, unknown.open_sends), (RefundStatus::Unknown, 1), "{payee}: {unknown:?}");
+        assert_eq!(site.world.row(of.0).await.status, Status::Completed, "{payee}: nothing is guessed");
+        let done = site.turns_until(&refund, RefundStatus::Refunded).await;
+        assert_eq!((done.attempt, done.open_sends), (2, 0), "{payee}: {done:?}");
+        assert_eq!((site.refund_lines().await.len(), site.given_back().await), (1, CHARGE), "{payee}");
+        assert_eq!(site.world.row(of.0).await.status, Status::Refunded, "{payee}");
+    }
+}
+
+#[tokio::test]
+async fn a_refund_whose_request_is_lost_is_sent_again_under_the_same_key() {
+    let site = Site::start().await;
+    let of = site.completed("k1", "sim_refund_lost").await;
+    let refund = site.allowed("r1", &of, Some(100)).await;
+    let done = site.turns_until(&refund, RefundStatus::Refunded).await;
+    let lines = site.refund_lines().await;
+    let said: Vec<_> = lines.iter().map(|line| line["verdict"].as_str().expect("a text")).collect();
+    assert_eq!((said, done.attempt), (vec!["not_charged", "refunded"], 2), "{done:?}");
+    assert!(lines.iter().all(|line| line["key"] == serde_json::json!(refund.id)), "{lines:?}");
+    assert_eq!(site.sums(&of.1).await, (100, 100));
+}
+
+#[tokio::test]
+async fn a_refund_that_is_declined_gives_its_reservation_back() {
+    let site = Site::start().await;
+    let of = site.completed("k1", "sim_refund_declined").await;
+    let refund = site.allowed("r1", &of, None).await;
+    let declined = site.turns_until(&refund, RefundStatus::Declined).await;
+    assert_eq!((declined.code.as_deref(), declined.open_sends), (Some("refund_not_possible"), 0));
+    assert_eq!((site.sums(&of.1).await, site.given_back().await), ((0, 0), 0));
+    assert_eq!(site.world.row(of.0).await.status, Status::Completed);
+    assert!(matches!(site.ask("r2", &of, None).await, RefundAsked::Asked(_)));
+}
+
+#[tokio::test]
+async fn a_parked_payment_that_was_charged_is_refunded_without_passing_through_completed() {
+    let site = Site::start().await;
+    let of = site.parked("k1").await;
+    let part = site.allowed("r1", &of, Some(45)).await;
+    site.turns_until(&part, RefundStatus::Refunded).await;
+    assert_eq!(site.world.row(of.0).await.status, Status::Parked);
+    let rest = site.allowed("r2", &of, None).await;
+    site.turns_until(&rest, RefundStatus::Refunded).await;
+    assert_eq!(site.world.row(of.0).await.status, Status::Refunded);
+    assert_eq!(site.causes(of.0).await, "created claimed settled noted refunded");
+    assert_eq!(site.world.one::<i64>("SELECT count(*) FROM parked").await, 0);
+    assert_eq!(site.given_back().await, CHARGE);
+}
+
+#[tokio::test]
+async fn of_two_workers_at_once_one_sends() {
+    let site = Site::start().await;
+    let of = site.completed("k1", "sim_ok").await;
+    for number in 0..4 {
+        let refund = site.allowed(&format!("r{number}"), &of, Some(1_000)).await;
+        let (one, other) = (site.refunder("w1/1"), site.refunder("w2/1"));
+        let (one, other) = tokio::join!(one.turn(), other.turn());
+        assert_eq!(one.expect("a turn") + other.expect("a turn"), 1);
+        assert_eq!(site.stands(&refund).await.status, RefundStatus::Refunded);
+    }
+    assert_eq!((site.refund_lines().await.len(), site.given_back().await), (4, 4_000));
+}
+
+#[tokio::test]
+async fn what_is_switched_off_is_not_given_back_until_it_is_on_again() {
+    let site = Site::start().await;
+    let of = site.completed("k1", "sim_ok").await;
+    let refund = site.allowed("r1", &of, None).await;
+    for (kind, value) in [
+        (SwitchKind::Global, "all".to_owned()),
+        (SwitchKind::Gateway, "sandbox".to_owned()),
+        (SwitchKind::Currency, "EUR".to_owned()),
+        (SwitchKind::Actor, crate::schedule::world::ACTOR.0.to_string()),
+    ] {
+        site.world
+            .run(&format!(
+                "INSERT INTO actors (id, name) VALUES ('{}', 'shop') ON CONFLICT DO NOTHING",
+                crate::schedule::world::ACTOR.0
+            ))
+            .await;
+        site.world.api.turn_switch(&switch(kind, &value, Turned::Off)).await.expect("an answer");
+        assert_eq!(site.refunder("w1/1").turn().await.expect("a turn"), 0, "{kind:?}");
+        site.world.api.turn_switch(&switch(kind, &value, Turned::On)).await.expect("an answer");
+    }
+    assert_eq!(site.stands(&refund).await.attempt, 0, "it spends nothing");
+    site.turns_until(&refund, RefundStatus::Refunded).await;
+}
+
+#[tokio::test]
+async fn a_worker_that_dies_with_a_claim_leaves_a_question_and_its_late_answer_changes_nothing() {
+    let site = Site::start().await;
+    let of = site.completed("k1", "sim_ok").await;
+    let refund = site.allowed("r1", &of, None).await;
+    let terms = crate::schedule::world::terms();
+    let ids = crate::schedule::world::fresh(1);
+    let claimed = site.world.worker.claim_refunds(&terms, &ids).await.expect("claimed").remove(0);
+    site.world.run("UPDATE refunds SET lease_until = now() - interval '1 hour'").await;
+    let done = site.turns_until(&refund, RefundStatus::Refunded).await;
+    assert_eq!((done.attempt, site.refund_lines().await.len()), (2, 1), "{done:?}");
+
+    use punctual::domain::refund::{RefundDecision, RefundSends, RefundVerdict};
+    use punctual::schedule::{How, RefundAnswer, RefundSettled};
+    let verdict = RefundVerdict::Declined { code: "too_late".into() };
+    let late = claimed.answered(RefundAnswer::silent(verdict, How::Sent));
+    let decision = RefundDecision { to: RefundStatus::Declined, next_at: None, answered: RefundSends::All };
+    for _ in 0..2 {
+        let settled = site.world.worker.settle_refund(&late, &decision).await.expect("an answer");
+        assert_eq!(settled, RefundSettled::Fenced);
+    }
+    assert_eq!(site.stands(&refund).await, done);
+    let kept: i64 = site.world.one("SELECT count(*) FROM refund_attempts WHERE fenced").await;
+    assert_eq!(kept, 1);
+}
