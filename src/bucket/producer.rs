@@ -2,7 +2,8 @@
 //!
 //! **Promise.** [`Producer::publish`] answers `Ok` only when every record of the batch has its delivery
 //! report and all in-sync replicas have all of them; the error names those that may not be there. A
-//! client that reports neither within 45 s is stuck and is replaced. A named record may still have
+//! client that gave up, or does not even do that, is replaced: an idempotent one first waits for what it had
+//! sent, and may wait for ever when its broker stood still. A named record may still have
 //! arrived; publishing it again makes a duplicate, which the claim refuses.
 //!
 //! **Why this way.** Idempotence keeps a partition in order through the client's own retries.
@@ -17,7 +18,7 @@ use super::notice::{Envelope, value_of};
 use crate::platform::clock::SharedClock;
 use crate::platform::config::Kafka;
 use rdkafka::config::ClientConfig;
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord, Producer as _};
 use std::fmt;
@@ -25,8 +26,10 @@ use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// The client gives up a record after 30 s. One that has not even done that by now is stuck.
-const LONGEST: Duration = Duration::from_secs(45);
+/// The client gives up a record after this, in ms. What was not published by then is the late scan's, or nearly.
+const DELIVERED_WITHIN_MS: u64 = 10_000;
+/// A client that has not even given up by now is stuck.
+const LONGEST: Duration = Duration::from_millis(DELIVERED_WITHIN_MS + 5_000);
 
 /// A record to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,7 +76,7 @@ pub struct NotAcknowledged {
 pub struct Producer {
     settings: ClientConfig,
     clock: SharedClock,
-    /// Replaced after a fatal error and when it is stuck, since such a client never sends again.
+    /// Replaced after a fatal error, and when it gave up or is stuck, since it may never send again.
     current: Mutex<FutureProducer<Logged>>,
 }
 
@@ -99,7 +102,7 @@ impl Producer {
             // does not split one that is refused; compression may gain nothing.
             .set("batch.size", "60000")
             // The default hides a dead broker for five minutes.
-            .set("message.timeout.ms", "30000")
+            .set("message.timeout.ms", DELIVERED_WITHIN_MS.to_string())
             // Where no partition is given, place keys as other tools do.
             .set("partitioner", "murmur2_random")
             .set("allow.auto.create.topics", "false");
@@ -108,7 +111,7 @@ impl Producer {
     }
 
     /// Publishes a batch, in its order within each partition, and waits for every report: at most
-    /// 30 s when nothing answers, and never longer than 45.
+    /// 10 s when nothing answers, and never longer than 15.
     ///
     /// Dropping the future does not take anything back.
     ///
@@ -120,7 +123,7 @@ impl Producer {
         let sent: Vec<_> = batch.iter().map(|record| producer.send_result(record_of(record))).collect();
         let mut failed = Failed { of: batch.len(), indexes: Vec::new(), first: None };
         let mut limit = pin!(self.clock.sleep(LONGEST));
-        let mut is_stuck = false;
+        let (mut is_stuck, mut gave_up) = (false, false);
         for (index, sent) in sent.into_iter().enumerate() {
             let report = match sent {
                 Err((error, _)) => {
@@ -140,12 +143,17 @@ impl Producer {
             };
             match reported {
                 Some(Ok(_)) => {}
-                Some(Err((error, _))) => failed.add(index, &error),
+                Some(Err((error, _))) => {
+                    gave_up |= error == KafkaError::MessageProduction(RDKafkaErrorCode::MessageTimedOut);
+                    failed.add(index, &error);
+                }
                 None => failed.add(index, &KafkaError::Canceled),
             }
         }
         if is_stuck {
-            self.replace(&producer, "no report within 45 s");
+            self.replace(&producer, "no report within 15 s");
+        } else if gave_up {
+            self.replace(&producer, "records were not delivered within 10 s");
         } else if !failed.indexes.is_empty()
             && let Some((_, reason)) = producer.client().fatal_error()
         {
@@ -167,7 +175,7 @@ impl Producer {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         // Another batch may have replaced it already.
         if current.client().native_ptr() == used.client().native_ptr() {
-            tracing::error!(reason, "the Kafka producer cannot go on; a new one takes its place");
+            tracing::warn!(reason, "a new Kafka producer takes the place of one that may not go on");
             match self.settings.create_with_context(Logged) {
                 Ok(fresh) => *current = fresh,
                 Err(error) => tracing::error!(%error, "no new Kafka producer; the next batch tries again"),
