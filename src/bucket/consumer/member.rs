@@ -7,7 +7,7 @@
 use super::RingEvent;
 use super::unread::{Patience, Unread};
 use crate::bucket::connect::Logged;
-use crate::bucket::lag::{PartitionLag, Report};
+use crate::bucket::lag::{PartitionLag, Report, SILENT};
 use crate::bucket::names::Names;
 use crate::bucket::offsets::{SharedOffsets, Watermark};
 use crate::domain::bucket::{Backlog, Channel, Phase, channels, may_close, must_open, phase};
@@ -23,6 +23,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc as std_mpsc};
 use std::time::Duration;
 use tokio::sync::mpsc;
+
+/// A client that was given no part for so long, although brokers answer, has lost its way to the group: one that
+/// lived through a broker that stood still was seen to. Joining takes seconds.
+const NO_PART: Duration = Duration::from_secs(30);
 
 /// Longer than brokers keep a request that they could not answer when it came.
 const LOST_LATELY: Duration = Duration::from_secs(60);
@@ -59,6 +63,8 @@ struct State {
     /// Of what is ours and not paused.
     unread: Unread,
     answered_at: Option<Duration>,
+    /// Since when leaders have answered all the time and the group has given us no part.
+    apart_since: Option<Duration>,
     /// From an assignment, of none too, to its end: the group counts on us.
     is_assigned: bool,
     /// When an assignment last ended without the group's word: it did not answer for a session.
@@ -77,6 +83,7 @@ impl State {
             report: None,
             unread: Unread::new(patience),
             answered_at: None,
+            apart_since: None,
             is_assigned: false,
             lost_at: None,
         }
@@ -164,13 +171,23 @@ impl Shared {
         let now = self.clock.mono().0;
         let offsets = self.offsets.lock();
         let mut state = self.state();
-        let State { answered_at, unread, ours, paused, .. } = &mut *state;
+        let State { answered_at, apart_since, is_assigned, unread, ours, paused, .. } = &mut *state;
+        let was_silent = answered_at.is_none_or(|at| now.saturating_sub(at) >= SILENT);
         *answered_at = Some(now);
+        *apart_since = if *is_assigned { None } else { apart_since.filter(|_| !was_silent).or(Some(now)) };
         if let Some(report) = report {
             let next = |(channel, partition)| offsets.next_offset(channel, partition);
             unread.seen(&report, ours.difference(paused).copied(), next);
             state.report = Some(report);
         }
+    }
+
+    /// Whether the group has given us no part for too long.
+    pub(super) fn is_apart(&self) -> bool {
+        let now = self.clock.mono().0;
+        let state = self.state();
+        let apart = state.apart_since.filter(|_| !state.is_assigned);
+        apart.is_some_and(|since| now.saturating_sub(since) >= NO_PART)
     }
 
     /// A partition whose records lie at its leader and do not come.

@@ -224,6 +224,30 @@ fn records_that_do_not_come_although_nothing_holds_them_back_are_told() {
 }
 
 #[test]
+fn a_client_that_is_given_no_part_for_half_a_minute_although_leaders_answer_is_told() {
+    let (hand, shared) = at("2026-11-29T14:07:00Z");
+    let answered_at = |text: &str| {
+        set(&hand, text);
+        shared.answered(None);
+        shared.is_apart()
+    };
+    let every_five_s = |from: i64, to: i64| {
+        let start: DateTime<Utc> = "2026-11-29T14:07:00Z".parse().unwrap();
+        let told = (from..=to)
+            .step_by(5)
+            .filter(|s| answered_at(&(start + chrono::TimeDelta::seconds(*s)).to_rfc3339()));
+        told.min()
+    };
+    assert_eq!(every_five_s(0, 25), None);
+    assert_eq!(every_five_s(40, 65), None, "leaders were silent in between");
+    assert_eq!(every_five_s(70, 80), Some(70));
+    shared.assigned(&[]);
+    assert_eq!(every_five_s(85, 150), None, "its part may be none");
+    shared.revoked();
+    assert_eq!(every_five_s(155, 190), Some(185));
+}
+
+#[test]
 fn a_fence_soon_after_a_silent_group_may_have_been_our_own_doing() {
     let (hand, shared) = at("2026-11-29T14:07:30Z");
     assert!(!shared.lost_lately());

@@ -75,7 +75,7 @@ pub enum RingEvent {
     /// Stop: who joins again takes the name back, and the two go on taking it from each other. Never said
     /// within a minute of a silent group: then it may have been ourselves.
     Replaced,
-    /// The client cannot go on (the group refuses us, or what lies unread does not come). Nothing more comes;
+    /// The client cannot go on (the group refuses us or gives us no part, or what lies unread does not come). Nothing more comes;
     /// leave and join anew.
     Ended(String),
 }

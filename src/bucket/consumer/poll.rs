@@ -95,8 +95,11 @@ impl Poller<'_> {
         }
     }
 
-    /// `Err`: the client has records to fetch and does not; only another client will.
+    /// `Err`: the client does not find its group, or does not fetch what lies there; only another client will.
     fn is_served(&self) -> Result<(), RingEvent> {
+        if self.shared.is_apart() && !self.leaving {
+            return Err(RingEvent::Ended("the brokers answer and the group gives us no part".to_owned()));
+        }
         match self.shared.stuck() {
             Some((channel, partition)) if !self.leaving => {
                 let topic = self.shared.names.topic(channel);
