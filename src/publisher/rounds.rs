@@ -1,6 +1,6 @@
 //! The publisher's loop: keep the lead, and pass again and again while we have it.
 //!
-//! The lease is renewed beside the passes, not between them: a publish may wait 30 s for a broker and
+//! The lease is renewed beside the passes, not between them: a publish may wait 15 s for a broker and
 //! the lease is shorter. A lease that could not be renewed for its whole length is forgotten here too,
 //! although the move of the cursor would be refused anyway.
 

@@ -1,6 +1,6 @@
 //! The relay's loop: keep the share of the shards, and pass over each of them again and again.
 //!
-//! Leases are renewed beside the passes, not between them: a publish may wait 30 s for a broker and
+//! Leases are renewed beside the passes, not between them: a publish may wait 15 s for a broker and
 //! the lease is shorter. A lease that could not be renewed for its whole length is forgotten here
 //! too, although `mark` would refuse it anyway.
 //!
