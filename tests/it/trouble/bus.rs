@@ -27,7 +27,7 @@ async fn a_frozen_broker_is_done_without_after_ten_seconds_and_returned_to_witho
     // The client library's clients do not always find back: those that do not are replaced, after half a minute.
     kafka_is(&site, "worker-1", "up", seconds(70)).await;
     let (by_notice, since) = (claims(&site, &["claimed"]).await, Instant::now());
-    eventually("notices bring payments again", seconds(70), || async {
+    eventually("notices bring payments again", seconds(60), || async {
         (claims(&site, &["claimed"]).await > by_notice).then_some(())
     })
     .await;
