@@ -26,7 +26,7 @@ use tokio::sync::mpsc;
 
 /// A client that was given no part for so long, although brokers answer, has lost its way to the group: one that
 /// lived through a broker that stood still was seen to. Joining takes seconds.
-const NO_PART: Duration = Duration::from_secs(30);
+const NO_PART: Duration = Duration::from_secs(20);
 
 /// Longer than brokers keep a request that they could not answer when it came.
 const LOST_LATELY: Duration = Duration::from_secs(60);

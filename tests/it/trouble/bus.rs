@@ -24,8 +24,8 @@ async fn a_frozen_broker_is_done_without_after_ten_seconds_and_returned_to_witho
     caught_up(&site, frozen_at + TimeDelta::seconds(14), seconds(40)).await;
     let carried = claims(&site, &["claimed_late"]).await;
     brokers.broker(1).thaw();
-    // The client library's clients do not always find back: those that do not are replaced, after half a minute.
-    kafka_is(&site, "worker-1", "up", seconds(70)).await;
+    // The client library's clients do not always find back: those that do not are replaced, after 20 s.
+    kafka_is(&site, "worker-1", "up", seconds(40)).await;
     let (by_notice, since) = (claims(&site, &["claimed"]).await, Instant::now());
     eventually("notices bring payments again", seconds(60), || async {
         (claims(&site, &["claimed"]).await > by_notice).then_some(())
