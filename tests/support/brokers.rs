@@ -8,7 +8,7 @@ use rdkafka::client::DefaultClientContext;
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::{Offset, TopicPartitionList};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long anything about a cluster may take.
 const SOON: Duration = Duration::from_secs(60);
@@ -122,6 +122,21 @@ pub fn state_of(observer: &BaseConsumer, group: &str) -> Option<String> {
     let list = observer.fetch_group_list(Some(group), ANSWER).ok()?;
     let state = list.groups().iter().find(|found| found.name() == group)?.state().to_owned();
     Some(state)
+}
+
+/// The group's state while it shares its partitions out anew, which can be over in 50 ms: looked for without a pause.
+pub async fn sharing_out(watcher: &BaseConsumer, group: &str) -> String {
+    let began = Instant::now();
+    loop {
+        if let Some(state) = state_of(watcher, group).filter(|state| state != "Stable") {
+            return state;
+        }
+        assert!(
+            began.elapsed() < Duration::from_secs(40),
+            "not within 40 s: the group shares its partitions out anew"
+        );
+        tokio::task::yield_now().await;
+    }
 }
 
 /// Deletes every topic that begins so.

@@ -4,7 +4,7 @@
 
 use crate::figures::{Figures, Holds};
 use crate::support::audit::audit_of;
-use crate::support::brokers::{Brokers, observer, state_of};
+use crate::support::brokers::{Brokers, observer, sharing_out, state_of};
 use crate::support::eventually;
 use crate::support::installation::Installation;
 use crate::support::steady::{Load, Pace, REFUSED, caught_up, charges, claims, committed, kafka_is, told};
@@ -122,8 +122,7 @@ async fn coordinator_is_killed(
     let is_stable = || async { state().await.filter(|state| state == "Stable") };
     eventually("the group is stable", Duration::from_secs(40), is_stable).await;
     site.spawn("worker", "worker-3", &[]);
-    let shares = || async { state().await.filter(|state| state != "Stable") };
-    let met = eventually("the group shares its partitions out anew", Duration::from_secs(40), shares).await;
+    let met = sharing_out(&watcher, &group).await;
     let from = Utc::now();
     brokers.broker(coordinator).kill();
     let has_its_own =

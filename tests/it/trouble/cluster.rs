@@ -5,7 +5,7 @@
 
 use super::{joined, running, seconds};
 use crate::support::audit::audit_topics;
-use crate::support::brokers::{Brokers, observer, state_of};
+use crate::support::brokers::{Brokers, observer, sharing_out, state_of};
 use crate::support::eventually;
 use crate::support::installation::Installation;
 use crate::support::steady::{Load, Pace, caught_up, charges, committed, kafka_is, told};
@@ -78,10 +78,7 @@ async fn coordinator_is_killed_in_a_rebalance(brokers: &mut Brokers, site: &mut 
     })
     .await;
     site.spawn("worker", "worker-3", &[]);
-    eventually("the group shares its partitions out anew", seconds(30), || {
-        std::future::ready(state_of(&watcher, group).filter(|state| state != "Stable"))
-    })
-    .await;
+    sharing_out(&watcher, group).await;
     brokers.broker(coordinator).kill();
     joined(site, "worker-3").await;
     brokers.restart(&[coordinator]).await;
