@@ -171,12 +171,13 @@ async fn erased(figures: &mut Figures, site: &Installation, servers: &str, prefi
     .await;
     println!("  notices come through the new topics {} ms after the erasure", since(from));
     let replaced = clients_replaced(site) - before;
-    let bound = format!("1 to {}, one a worker", WORKERS.len());
+    // None where the client library noticed in time that the old topics are gone.
+    let bound = format!("at most {}, one a worker", WORKERS.len());
     figures.holds(
         "clients that brought nothing and were replaced",
         replaced,
         &bound,
-        Holds((1..=WORKERS.len()).contains(&replaced)),
+        Holds(replaced <= WORKERS.len()),
     );
     ended(figures, site, "every topic deleted", from).await;
     complete_from

@@ -75,7 +75,8 @@ async fn notices_come_again_through_topics_that_were_made_anew_after_their_broke
     .await;
     println!("through the new topics after {:?}", since.elapsed());
     let left = site.roles["worker-1"].log_text().matches("lie unread").count();
-    assert_eq!(left, 1, "the client was replaced, once");
+    // None where the client library noticed in time that the old topics are gone.
+    assert!(left <= 1, "the client was replaced {left} times");
     let made = load.stop().await;
     let last = made.iter().map(|(_, due)| *due).max().expect("some payments");
     caught_up(&site, last, seconds(40)).await;
