@@ -1,5 +1,5 @@
 # The commands of daily work. Everything they start, they stop.
-.PHONY: run test simulate bench evidence-main evidence-proof evidence-money evidence-ring check fmt install
+.PHONY: run test simulate bench evidence-main evidence-proof evidence-money evidence-ring evidence-api check fmt install
 
 # Everything on this machine, ready to try.
 run: install
@@ -27,18 +27,27 @@ evidence-proof: install
 	.ci/with-services cargo test --locked --features faults --test evidence -- proof
 
 # What the money protocol must show on real services: every unknown outcome at four kinds of gateway, workers
-# frozen at ten places, cancels at the due instant, keys that expire, a backlog. Fifteen minutes after the
-# build at most.
+# frozen at ten places, cancels at the due instant, keys that expire, a backlog; people at several consoles,
+# refunds, kill switches. Twenty minutes after the build at most; PART=name runs one part of it.
 evidence-money: install
 	cargo test --locked --features faults --no-run
 	cargo test --locked --features faults --test evidence --no-run
-	.ci/with-services cargo test --locked --features faults --test evidence -- money
+	.ci/with-services cargo test --locked --features faults --test evidence -- money $(PART)
 
 # What the distributed half must show on real services: members that come and go, brokers that die, gateways
 # that hold back, the midnight of the 1st. Half an hour after the build; PART=name runs one part of it.
 evidence-ring: install
 	cargo test --locked --release --test evidence --no-run
 	PUNCTUAL_PROFILE=release .ci/with-services cargo test --locked --release --test evidence -- ring $(PART)
+
+# What the interface and the people's side must show on real services: the document against the product
+# (schemathesis, every status, the page in a browser), batches, a claim's new costs, the README's curls, five
+# stories, a hundred thousand rows imported and stopped twice. Twelve minutes after the build at most;
+# PART=name runs one part of it, ROWS=1000 imports less.
+evidence-api: install
+	@.ci/install chromium
+	cargo test --locked --release --test evidence --no-run
+	PUNCTUAL_PROFILE=release PUNCTUAL_IMPORT_ROWS=$(or $(ROWS),100000) .ci/with-services cargo test --locked --release --test evidence -- api $(PART)
 
 # A million payments in worlds full of faults, on virtual time, optimised: every promise checked, every
 # situation counted, a figure a line. A few minutes after the build; PAYMENTS=10000 is quicker.

@@ -5,21 +5,37 @@
 //! ([`crate::platform::exit`]). Answers go to standard output, everything said about them to
 //! standard error.
 
+mod api_keys;
+mod approvals;
+mod audit;
 mod bucket;
+mod caps;
+mod completions;
+mod evidence;
+mod gateway;
+mod import;
+mod keys;
+mod output;
+mod parked;
+mod payment;
+mod refund;
+mod remote;
+mod set_up;
 #[cfg(feature = "simulation")]
 mod simulate;
 
+pub use audit::AuditCheck;
 pub use bucket::Bucket;
+pub use keys::Keys;
+pub use output::{Output, print};
+pub use set_up::{Migrate, Topics};
 
-use crate::intake::{Scope, actor_name};
 use crate::platform::config::{self, Config, Inputs, Loaded, Problems};
 use crate::platform::exit::Exit;
 use crate::platform::shutdown::Shutdown;
 use crate::platform::telemetry;
 use crate::{client, dev, roles};
-use chrono::{DateTime, NaiveDate, Utc};
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use std::io::{ErrorKind, Write};
+use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -46,6 +62,42 @@ pub struct SettingsArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Payments: create, look at, explain, cancel.
+    #[command(subcommand)]
+    Payment(payment::Payment),
+    /// Create the payments of a file, once however often it is run.
+    #[command(after_long_help = import::HELP)]
+    Import(Box<import::Import>),
+    /// Payments that wait for a human: what may be done with them.
+    #[command(subcommand)]
+    Parked(Box<parked::Parked>),
+    /// Give money back.
+    #[command(subcommand)]
+    Refund(Box<refund::Refund>),
+    /// What waits for a second person.
+    #[command(subcommand)]
+    Approvals(approvals::Approvals),
+    /// What operators did, and why; the newest first.
+    Acts(approvals::Acts),
+    /// Gateways: pause, resume, see how they do.
+    #[command(subcommand)]
+    Gateway(gateway::Gateway),
+    /// Kill switches: stop charges of a kind.
+    #[command(subcommand)]
+    Switch(gateway::Switch),
+    /// API keys, through the API and with an audit.
+    #[command(subcommand)]
+    ApiKeys(api_keys::ApiKeys),
+    /// What an API client may create in one day.
+    #[command(subcommand)]
+    Caps(caps::Caps),
+    /// What a shell needs to complete this command line.
+    #[command(after_long_help = completions::HELP)]
+    Completions {
+        /// For this shell.
+        #[arg(value_enum)]
+        shell: completions::For,
+    },
     #[command(flatten)]
     Role(Role),
     /// Bring up everything on one machine.
@@ -61,8 +113,8 @@ enum Command {
     Bucket(Bucket),
     /// The settings of this command line.
     #[command(subcommand)]
-    Config(ConfigCommand),
-    /// API keys.
+    Config(set_up::ConfigCommand),
+    /// API keys, straight in the database: for the first one, and for when nobody has one.
     #[command(subcommand)]
     Keys(Keys),
     /// What falls due in the next hour and month, and when it is worked off at the permitted rate.
@@ -76,7 +128,7 @@ enum Command {
     Simulate(simulate::Args),
     /// What was written down, held against what is promised.
     #[command(subcommand)]
-    Audit(Audit),
+    Audit(audit::Audit),
     /// Ask a process for its health; exit code 0 if it says that it is well.
     Health {
         /// For example http://127.0.0.1:8080/readyz
@@ -104,134 +156,6 @@ pub enum Role {
     All,
 }
 
-/// Database set-up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
-pub enum Migrate {
-    /// Name what `run` would do; exit code 10 if there is anything.
-    Plan,
-    /// Bring the database to this version's schema and make the partitions.
-    Run,
-}
-
-/// Topic set-up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
-pub enum Topics {
-    /// Name what `apply` would create, and what it could not repair.
-    Plan,
-    /// Create the topics that are missing.
-    Apply,
-    /// Compare; exit code 10 if the broker's topics differ.
-    Check,
-    /// Print what travels through them as an AsyncAPI 3 document in YAML; asks no broker.
-    Describe,
-}
-
-#[derive(Debug, Clone, Copy, Subcommand)]
-enum ConfigCommand {
-    /// Say whether a process would start with these settings.
-    Check,
-    /// Print every setting with where it came from; secrets as ***.
-    Show {
-        /// How to print it.
-        #[arg(short, long, value_enum, default_value_t)]
-        output: Output,
-    },
-}
-
-/// Checks of what was written down.
-#[derive(Debug, Clone, Subcommand)]
-enum Audit {
-    /// Check every promise that the inputs allow: 0 all that could be looked at hold, 10 one is broken,
-    /// 11 something that was required is unknown, or everything.
-    Check(AuditCheck),
-}
-
-/// What `audit check` looks at, and what it must have seen.
-#[derive(Debug, Clone, Args)]
-pub struct AuditCheck {
-    /// The gateway's own ledger, NDJSON: a file, or the sandbox's http://…/ledger.
-    #[arg(long, value_name = "FILE|URL")]
-    pub ledger: Option<String>,
-    /// The clients' log of operations, NDJSON; its fields are in the README.
-    #[arg(long, value_name = "FILE|URL")]
-    pub operations: Option<String>,
-    /// Read the ring, the topic of events and the group's committed offsets too.
-    #[arg(long)]
-    pub topics: bool,
-    /// Leave out records of the topics that are older, RFC 3339.
-    #[arg(long, value_name = "INSTANT", requires = "topics")]
-    pub since: Option<DateTime<Utc>>,
-    /// First due day; without it the schedule's first.
-    #[arg(long, value_name = "DAY")]
-    pub from: Option<NaiveDate>,
-    /// Last due day; without it the schedule's last.
-    #[arg(long, value_name = "DAY")]
-    pub to: Option<NaiveDate>,
-    /// Due days looked at at once: memory is up to 4 kB for each of their payments.
-    #[arg(long, value_name = "DAYS", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=3_650))]
-    pub window: u32,
-    /// A due payment that waits longer breaks L1 or L5.
-    #[arg(long, value_name = "LENGTH", default_value = "60s")]
-    pub overdue: humantime::Duration,
-    /// A promise (M1) that must not be unknown, or a situation (fenced_settles) that must have been met;
-    /// may be repeated.
-    #[arg(long, value_name = "NAME")]
-    pub require: Vec<String>,
-    /// How to print it.
-    #[arg(short, long, value_enum, default_value_t)]
-    pub output: Output,
-}
-
-/// API key commands.
-#[derive(Debug, Clone, Subcommand)]
-pub enum Keys {
-    /// Make a key for an actor and print it, once.
-    Create {
-        /// The actor's name; made if it is new.
-        #[arg(long, value_parser = actor_name)]
-        actor: String,
-        /// What the key may do; may be repeated. Without it: read and write the actor's payments.
-        #[arg(long = "scope", value_name = "SCOPE", value_parser = scopes(), default_values_t = client_scopes())]
-        scopes: Vec<String>,
-        /// How to print it; as JSON it is `{"apiKey": …, "keyId": …, "actorId": …, "scopes": […]}`.
-        #[arg(short, long, value_enum, default_value_t)]
-        output: Output,
-    },
-    /// Show keys with their ids, hints and ends; never their texts.
-    List {
-        /// Only this actor's.
-        #[arg(long)]
-        actor: Option<String>,
-        /// How to print them.
-        #[arg(short, long, value_enum, default_value_t)]
-        output: Output,
-    },
-    /// End a key for good; exit code 5 if there is none to end.
-    Revoke {
-        /// As `keys list` shows it.
-        #[arg(value_name = "KEY_ID")]
-        key_id: uuid::Uuid,
-    },
-}
-
-fn client_scopes() -> Vec<String> {
-    Scope::OF_CLIENTS.iter().map(|scope| scope.as_str().to_owned()).collect()
-}
-
-fn scopes() -> clap::builder::PossibleValuesParser {
-    Scope::ALL.map(Scope::as_str).into()
-}
-
-/// How an answer is printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum Output {
-    /// For people.
-    #[default]
-    Table,
-    /// For programs.
-    Json,
-}
-
 /// Why a command did not do its work, with the exit code that says so.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
@@ -243,6 +167,12 @@ pub struct Ended {
 }
 
 impl Ended {
+    /// It ended like this, and that was said already.
+    #[must_use]
+    pub fn told(exit: Exit) -> Self {
+        Self { exit, message: String::new() }
+    }
+
     /// It ended like this.
     pub fn with(exit: Exit, message: impl Into<String>) -> Self {
         Self { exit, message: message.into() }
@@ -266,15 +196,12 @@ impl From<std::io::Error> for Ended {
 pub fn main() -> ExitCode {
     // A usage error is printed and ends here with 2, help and version with 0.
     let cli = Cli::parse();
-    let usually = match cli.command {
-        Command::Dev(_) => telemetry::Usually::Warnings,
-        #[cfg(feature = "simulation")]
-        Command::Simulate(_) => telemetry::Usually::Warnings,
-        _ => telemetry::Usually::Info,
-    };
-    if let Err(error) = telemetry::start(usually) {
-        eprintln!("punctual: {error}");
-        return Exit::Usage.into();
+    // It needs neither settings nor logs, and must work in a shell's own start-up.
+    if let Command::Completions { shell } = cli.command {
+        return ended(completions::run(shell));
+    }
+    if let Err(error) = telemetry::start(cli.command.usually()) {
+        return ended(Err(Ended::with(Exit::Usage, error.to_string())));
     }
     // It has a runtime and a time of its own.
     #[cfg(feature = "simulation")]
@@ -283,10 +210,7 @@ pub fn main() -> ExitCode {
     }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => {
-            eprintln!("punctual: {error}");
-            return Exit::Failed.into();
-        }
+        Err(error) => return ended(Err(error.into())),
     };
     // `dev` prints its own failures and chooses its own exit code.
     if let Command::Dev(args) = cli.command {
@@ -299,9 +223,7 @@ fn ended(result: Result<(), Ended>) -> ExitCode {
     match result {
         Ok(()) => Exit::Done.into(),
         Err(Ended { exit, message }) => {
-            for line in message.lines() {
-                eprintln!("punctual: {line}");
-            }
+            output::say(&message);
             exit.into()
         }
     }
@@ -312,30 +234,69 @@ async fn run(cli: Cli) -> Result<(), Ended> {
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
+    let config = loaded.config.clone();
     match cli.command {
+        Command::Payment(command) => payment::run(command, &config).await,
+        Command::Import(asked) => import::run(*asked, &config).await,
+        Command::Parked(command) => parked::run(*command, &config).await,
+        Command::Refund(command) => refund::run(*command, &config).await,
+        Command::Approvals(command) => approvals::run(command, &config).await,
+        Command::Acts(asked) => approvals::acts(asked, &config).await,
+        Command::Gateway(command) => gateway::run(command, &config).await,
+        Command::Switch(command) => gateway::switch(command, &config).await,
+        Command::ApiKeys(command) => api_keys::run(command, &config).await,
+        Command::Caps(command) => caps::run(command, &config).await,
         // The largest of them: every role with all that it holds.
-        Command::Role(role) => Box::pin(run_role(role, loaded.config)).await,
-        Command::Migrate(command) => roles::migrate(command, loaded.config).await,
-        Command::Topics(command) => roles::topics(command, loaded.config).await,
-        Command::Bucket(command) => roles::bucket(command, loaded.config).await,
-        Command::Keys(command) => roles::keys(command, loaded.config).await,
-        Command::Forecast { output } => roles::forecast(output, loaded.config).await,
-        Command::Audit(Audit::Check(asked)) => roles::audit_check(asked, loaded.config).await,
+        Command::Role(role) => Box::pin(run_role(role, config)).await,
+        Command::Migrate(command) => roles::migrate(command, config).await,
+        Command::Topics(command) => roles::topics(command, config).await,
+        Command::Bucket(command) => roles::bucket(command, config).await,
+        Command::Keys(command) => roles::keys(command, config).await,
+        Command::Forecast { output } => roles::forecast(output, config).await,
+        Command::Audit(audit::Audit::Check(asked)) => roles::audit_check(asked, config).await,
         Command::Health { url } => match client::health(&url).await {
             Ok(answer) => print(&format!("{}\n", answer.trim_end())),
             Err(error) => Err(Ended::with(Exit::Failed, error.to_string())),
         },
-        Command::Config(ConfigCommand::Check) => print("the settings are fine\n"),
-        Command::Config(ConfigCommand::Show { output: Output::Table }) => {
-            print(&config::shown_as_table(&loaded))
-        }
-        Command::Config(ConfigCommand::Show { output: Output::Json }) => {
-            print(&format!("{:#}\n", config::shown_as_json(&loaded)))
+        Command::Config(set_up::ConfigCommand::Check) => print("the settings are fine\n"),
+        Command::Config(set_up::ConfigCommand::Show { output }) => {
+            print(&output.shown(|| config::shown_as_table(&loaded), || config::shown_as_json(&loaded)))
         }
         // `main` has taken these.
-        Command::Dev(_) => Ok(()),
+        Command::Dev(_) | Command::Completions { .. } => Ok(()),
         #[cfg(feature = "simulation")]
         Command::Simulate(_) => Ok(()),
+    }
+}
+
+impl Command {
+    /// What it logs where no variable says otherwise: a person at a command reads its answer.
+    fn usually(&self) -> telemetry::Usually {
+        match self {
+            Self::Role(_)
+            | Self::Migrate(_)
+            | Self::Topics(_)
+            | Self::Bucket(_)
+            | Self::Config(_)
+            | Self::Keys(_)
+            | Self::Forecast { .. }
+            | Self::Audit(_)
+            | Self::Health { .. } => telemetry::Usually::Info,
+            Self::Payment(_)
+            | Self::Import(_)
+            | Self::Parked(_)
+            | Self::Refund(_)
+            | Self::Approvals(_)
+            | Self::Acts(_)
+            | Self::Gateway(_)
+            | Self::Switch(_)
+            | Self::ApiKeys(_)
+            | Self::Caps(_)
+            | Self::Completions { .. }
+            | Self::Dev(_) => telemetry::Usually::Warnings,
+            #[cfg(feature = "simulation")]
+            Self::Simulate(_) => telemetry::Usually::Warnings,
+        }
     }
 }
 
@@ -365,7 +326,7 @@ async fn run_role(role: Role, config: Config) -> Result<(), Ended> {
         Role::Api => roles::api(process).await,
         Role::Relay => roles::relay(process).await,
         Role::Worker => roles::worker(process).await,
-        Role::Keeper => roles::keeper(process).await,
+        Role::Keeper => Box::pin(roles::keeper(process)).await,
         Role::Publisher => roles::publisher(process).await,
         Role::Sandbox => roles::sandbox(process).await,
         Role::All => roles::all(process).await,
@@ -382,18 +343,6 @@ impl Role {
             Self::Worker | Self::All => &["database.url", "kafka.bootstrap_servers", "gateway.url"],
             Self::Sandbox => &[],
         }
-    }
-}
-
-/// Prints an answer; a reader that has seen enough (`| head`) is no failure.
-///
-/// # Errors
-/// Standard output cannot be written to.
-pub fn print(answer: &str) -> Result<(), Ended> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(answer.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
-        Ok(()) | Err(_) => Ok(()),
     }
 }
 
@@ -424,26 +373,6 @@ mod tests {
     fn wrong_usage_has_the_usage_exit_code() {
         for line in ["punctual", "punctual wroker", "punctual config show -o xml", "punctual keys create"] {
             assert_eq!(parsed(line).unwrap_err().exit_code(), i32::from(Exit::Usage.code()), "{line}");
-        }
-    }
-
-    #[test]
-    fn a_key_is_made_only_for_a_sane_name_and_with_known_scopes() {
-        let create = |rest: &[&str]| Cli::try_parse_from(["punctual", "keys", "create"].iter().chain(rest));
-        let cli = create(&["--actor", "shop"]).unwrap();
-        let Command::Keys(Keys::Create { scopes, .. }) = cli.command else { panic!("keys create") };
-        assert_eq!(scopes, ["payments:read", "payments:write"]);
-        assert!(create(&["--actor", "shop", "--scope", "payments:read"]).is_ok());
-        for (rest, told) in [
-            (&["--actor", "shop", "--scope", "payments:raed"][..], "payments:read, payments:write"),
-            (&["--actor", "shop", "--scope", ""], "payments:read, payments:write"),
-            (&["--actor", ""], "1 to 100 characters"),
-            (&["--actor", "a\nb"], "1 to 100 characters"),
-            (&["--actor", &"x".repeat(101)], "1 to 100 characters"),
-        ] {
-            let error = create(rest).unwrap_err();
-            assert_eq!(error.exit_code(), i32::from(Exit::Usage.code()), "{rest:?}");
-            assert!(error.to_string().contains(told), "{error}");
         }
     }
 

@@ -8,7 +8,7 @@
 use crate::bucket;
 use crate::cli::Ended;
 use crate::domain::ids::GatewayName;
-use crate::intake::{self, CannotListen, Intake};
+use crate::intake::{self, CannotListen, Intake, Tokens};
 use crate::platform::clock::{Host, SharedClock};
 use crate::platform::config::Config;
 use crate::platform::dice::{Os, SharedDice};
@@ -161,11 +161,20 @@ pub async fn api(mut process: Process) -> Result<(), Ended> {
     })?;
     let Some(schedule) = process.connect(Access::Api).await? else { return Ok(()) };
     let health = health::routes(process.postgres_is_ready(&schedule), process.exposition.clone());
+    let tokens = tokens(&process).await?;
     let api = &process.config.api;
     let gateways = vec![GatewayName(process.config.gateway.name.clone())];
     let intake = Intake::new(schedule.clone(), process.clock.clone(), process.dice.clone(), api, gateways)
         .with_callbacks(&process.config.gateway)
-        .spreading(&process.config.gateway);
+        .spreading(&process.config.gateway)
+        .with_tokens(tokens)
+        .ending_streams_at(process.shutdown.receiver());
+    let intake = if process.config.kafka.bootstrap_servers.is_empty() {
+        intake
+    } else {
+        let ring = look::Ring { schedule: schedule.clone(), config: process.config.clone() };
+        intake.surveying(Arc::new(ring))
+    };
     let desk =
         operations::Desk::new(intake.clone(), &process.config.operations).knowing(&process.config.gateway);
     let beside = health.merge(desk.routes());
@@ -174,6 +183,18 @@ pub async fn api(mut process: Process) -> Result<(), Ended> {
     intake::serve(listener, intake.router(beside), limits, process.clock, process.shutdown.receiver()).await;
     schedule.close().await;
     Ok(())
+}
+
+/// Who verifies tokens, if any are taken, with the issuer's keys at hand and kept fresh until shutdown. Keys that
+/// cannot be had now are tried again: API keys work without them.
+async fn tokens(process: &Process) -> Result<Option<Arc<Tokens>>, Ended> {
+    let tokens = Tokens::new(&process.config.oidc, process.clock.clone()).map_err(usage)?.map(Arc::new);
+    if let Some(tokens) = &tokens {
+        tokens.read_keys().await;
+        let (tokens, shutdown) = (Arc::clone(tokens), process.shutdown.clone());
+        tokio::spawn(async move { tokens.kept_fresh(shutdown).await });
+    }
+    Ok(tokens)
 }
 
 /// Due notices to the ring, until shutdown.

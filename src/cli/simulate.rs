@@ -117,10 +117,7 @@ fn ask(args: &Args) -> Result<(), Ended> {
     let bar = bar(question.payments, "charged");
     let answer = capacity(&question, |charged| bar.set_position(charged));
     bar.finish_and_clear();
-    match args.output {
-        Output::Table => print(&table(&answer)),
-        Output::Json => print(&format!("{:#}\n", json_of(&answer))),
-    }
+    print(&args.output.shown(|| table(&answer), || json_of(&answer)))
 }
 
 fn shown(length: Duration) -> String {

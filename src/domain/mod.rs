@@ -6,8 +6,10 @@ pub mod currencies;
 pub mod decision;
 pub mod declines;
 pub mod effect;
+pub mod event;
 pub mod event_type;
 pub mod facts;
+pub mod filter;
 pub mod forecast;
 pub mod guard;
 #[doc(hidden)]
@@ -26,6 +28,9 @@ pub mod reason;
 pub mod refund;
 #[doc(hidden)]
 pub mod refund_cases;
+pub mod refund_resolution;
+#[doc(hidden)]
+pub mod refund_resolution_cases;
 pub mod retry;
 pub mod state;
 pub mod switches;

@@ -24,6 +24,10 @@ use uuid::Uuid;
 
 const LABEL: &str = "punctual-refund-id-1";
 
+/// A replayed decline may close sends that are still under way only while the key outlives them, as with charges
+/// (rule R4).
+const KEY_LIFE_TO_CLOSE_OPEN_SENDS: TimeDelta = TimeDelta::hours(1);
+
 /// Names one refund, here and at the gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -52,6 +56,7 @@ impl fmt::Display for RefundId {
     }
 }
 
+/// An enum of stored texts, each with a sentence for people.
 macro_rules! texts {
     ($name:ident, $what:literal : $( $variant:ident = $text:literal : $doc:literal ),* $(,)?) => {
         #[doc = $what]
@@ -74,6 +79,8 @@ macro_rules! texts {
         }
     };
 }
+
+pub(super) use texts;
 
 texts! { RefundStatus, "Where a refund stands.":
     Asked = "asked": "It waits for a second person, and what it would give back is reserved.",
@@ -254,10 +261,12 @@ pub struct RefundView {
     pub others_open: i32,
     /// How this claim learned what it did.
     pub by: LearnedBy,
-    /// Questions asked so far without an answer that decides.
+    /// Claims since it was clean that ended without an answer that decides.
     pub asks: i16,
     /// Claims so far, this one included.
     pub attempt: i32,
+    /// From then on the gateway may have forgotten the key; `None`: nobody used it before this claim.
+    pub key_ends_at: Option<DateTime<Utc>>,
 }
 
 /// What of the sends so far an answer answers.
@@ -282,8 +291,8 @@ pub struct RefundDecision {
     pub answered: RefundSends,
 }
 
-/// Decides what one attempt's verdict makes of a refund. `replays_declines`: the gateway answers a decline under
-/// the same key for ever, so that it speaks for every send of it.
+/// Decides what one attempt's verdict makes of a refund. `replays_declines`: the gateway answers a decline again under
+/// the same key for as long as it knows that, so that it speaks for every send of it.
 #[must_use]
 pub fn decide(
     view: &RefundView,
@@ -297,14 +306,18 @@ pub fn decide(
         Some((now + TimeDelta::from_std(wait).unwrap_or(TimeDelta::hours(1))).trunc_subsecs(6))
     };
     let end = |to, answered| RefundDecision { to, next_at: None, answered };
+    let key_life_left = view.key_ends_at.map_or(TimeDelta::MAX, |end| end - now);
     let asked = |advice, answered| RefundDecision {
         to: RefundStatus::Unknown,
         next_at: after(ladders.before_ask(view.asks, advice, jitter)),
         answered,
     };
     let is_alone = view.others_open == 0;
-    // One request was ever made under the key, and the gateway shows what it came to.
-    let is_its_answer = view.by == LearnedBy::LookUp && view.others_open == 1;
+    // One request was ever made under the key, by the claim before this one, and the gateway shows what it came to.
+    // A later question cannot tell: of two requests the gateway shows the one that it refused, while the other is
+    // still on its way.
+    let is_its_answer = view.by == LearnedBy::LookUp && view.others_open == 1 && view.asks == 1;
+    let speaks_for_all = replays_declines && key_life_left > KEY_LIFE_TO_CLOSE_OPEN_SENDS;
     match verdict {
         RefundVerdict::Refunded { amount, .. } if *amount == view.amount => {
             end(RefundStatus::Refunded, RefundSends::All)
@@ -313,7 +326,7 @@ pub fn decide(
         RefundVerdict::Refunded { .. } | RefundVerdict::ContractViolation { .. } => {
             end(RefundStatus::Unknown, RefundSends::None)
         }
-        RefundVerdict::Declined { .. } if is_alone || is_its_answer || replays_declines => {
+        RefundVerdict::Declined { .. } if is_alone || is_its_answer || speaks_for_all => {
             end(RefundStatus::Declined, RefundSends::All)
         }
         // Of an older send nothing is known: at the end of the ladder a person has to look.
@@ -330,6 +343,11 @@ pub fn decide(
             next_at: after(ladders.after_held_back(rung(view.attempt), *retry_after, jitter)),
             answered: RefundSends::Own,
         },
+        // The gateway shows nothing of the key, and may have forgotten it: neither sending nor asking decides any more
+        // (rule R6).
+        RefundVerdict::NotSent { why: NotSent::KeyExpired, .. } if key_life_left <= TimeDelta::zero() => {
+            end(RefundStatus::Unknown, RefundSends::Own)
+        }
         RefundVerdict::NotSent { retry_after, .. } => asked(*retry_after, RefundSends::Own),
         RefundVerdict::Underway { retry_after } => RefundDecision {
             to: RefundStatus::Unknown,

@@ -39,8 +39,14 @@ fn a_refund_s_id_is_the_same_for_the_same_asker_and_key_and_no_other() {
     assert_eq!((id.0.get_version_num(), id.key().len()), (8, 36));
 }
 
+/// The key has a day left.
+const KEY_ENDS_AT: Option<DateTime<Utc>> = DateTime::from_timestamp(86_400, 0);
+
+/// As the first claim after those that are open.
 fn view(others_open: i32, by: LearnedBy) -> RefundView {
-    RefundView { amount: price(), others_open, by, asks: 0, attempt: 1 }
+    let key_ends_at = KEY_ENDS_AT.filter(|_| others_open > 0);
+    let asks = i16::try_from(others_open).expect("few");
+    RefundView { amount: price(), others_open, by, asks, attempt: others_open + 1, key_ends_at }
 }
 
 fn decided(view: &RefundView, verdict: &RefundVerdict, replays: bool) -> (RefundStatus, bool, RefundSends) {
@@ -118,6 +124,42 @@ fn what_an_answer_makes_of_a_refund() {
     assert_eq!(decided(&late, &declined(), false), (Unknown, false, Own));
 }
 
+#[test]
+fn a_decline_that_a_look_up_finds_speaks_for_the_only_request_and_for_none_of_two() {
+    let only = view(1, LearnedBy::LookUp);
+    assert_eq!(decided(&only, &declined(), false).0, RefundStatus::Declined);
+    // The first request was lost, the second refused; the look-up shows the second, and the first may still arrive.
+    let third = RefundView { asks: 2, ..only };
+    assert_eq!(decided(&third, &declined(), false), (RefundStatus::Unknown, true, RefundSends::Own));
+}
+
+#[test]
+fn a_replayed_decline_closes_open_sends_only_while_the_key_outlives_them() {
+    let by = LearnedBy::Request;
+    let ends_in = |minutes: i64| RefundView {
+        key_ends_at: Some(DateTime::<Utc>::UNIX_EPOCH + TimeDelta::minutes(minutes)),
+        ..view(1, by)
+    };
+    assert_eq!(decided(&ends_in(61), &declined(), true).0, RefundStatus::Declined);
+    assert_eq!(decided(&ends_in(60), &declined(), true), (RefundStatus::Unknown, true, RefundSends::Own));
+}
+
+#[test]
+fn what_the_gateway_may_have_forgotten_and_does_not_show_is_for_people() {
+    let over = RefundView { key_ends_at: Some(DateTime::<Utc>::UNIX_EPOCH), ..view(1, LearnedBy::Request) };
+    let forgotten = (RefundStatus::Unknown, false, RefundSends::Own);
+    assert_eq!(decided(&over, &not_sent(NotSent::KeyExpired), false), forgotten);
+    // It lives, or nobody could be asked: the question goes on.
+    for (view, why) in [(view(1, LearnedBy::Request), NotSent::KeyExpired), (over, NotSent::OnlyAsked)] {
+        assert_eq!(
+            decided(&view, &not_sent(why), false),
+            (RefundStatus::Unknown, true, RefundSends::Own),
+            "{why:?}"
+        );
+    }
+    assert_eq!(decided(&over, &refunded(), false).0, RefundStatus::Refunded);
+}
+
 fn verdicts() -> impl Strategy<Value = RefundVerdict> {
     let whys = prop::sample::select(NotSent::ALL).prop_map(not_sent);
     let doubts = prop::sample::select(Doubt::ALL).prop_map(RefundVerdict::Unknown);
@@ -133,9 +175,11 @@ fn verdicts() -> impl Strategy<Value = RefundVerdict> {
 proptest! {
     #[test]
     fn a_refund_is_never_called_undone_while_an_older_send_of_it_may_have_moved_money(
-        verdict in verdicts(), others in 1..9_i32, asks in 0..99_i16, attempt in 2..99_i32,
+        verdict in verdicts(), others in 1..9_i32, asks in 1..99_i16, asked in any::<bool>(),
     ) {
-        let view = RefundView { amount: price(), others_open: others, by: LearnedBy::Request, asks, attempt };
+        // Of one request a look-up tells; with two, or with a send of this claim, nothing tells for all.
+        let (by, asks) = if asked { (LearnedBy::LookUp, asks + 1) } else { (LearnedBy::Request, asks) };
+        let view = RefundView { asks, ..view(others, by) };
         let (to, _, _) = decided(&view, &verdict, false);
         prop_assert!(!matches!(to, RefundStatus::Declined | RefundStatus::Approved | RefundStatus::Rejected));
     }
@@ -153,7 +197,7 @@ proptest! {
         verdict in verdicts(), others in 0..9_i32, asks in 0..99_i16, per_mille in 0..1_000_u32,
     ) {
         let now = DateTime::<Utc>::UNIX_EPOCH;
-        let view = RefundView { amount: price(), others_open: others, by: LearnedBy::Request, asks, attempt: 1 };
+        let view = RefundView { asks, ..view(others, LearnedBy::Request) };
         let decision = decide(&view, &verdict, false, &Ladders::default(), now, PerMille(per_mille));
         if let Some(next_at) = decision.next_at {
             prop_assert!(next_at >= now + TimeDelta::seconds(1));

@@ -211,12 +211,8 @@ fn read_refund(of: &AskedBack, shape: &RefundShape, retry_after: Option<Duration
             Verdict::Charged { reference: shape.id.clone(), amount: of.asked.amount }
         }
         RefundShapeStatus::Refunded => {
-            let what = format!(
-                "gave {} back under {}, asked {}",
-                shape.amount,
-                shape.id,
-                of.asked.amount.minor.get()
-            );
+            let said = amount_text(shape.amount, &shape.currency);
+            let what = format!("gave {said} back under {}, asked {}", shape.id, of.asked.amount);
             contradiction(&of.asked, Invariant::M10, what)
         }
         RefundShapeStatus::Pending => Verdict::PendingAtGateway { reference: Some(shape.id.clone()) },
@@ -346,16 +342,18 @@ fn charged(asked: &Asked, shape: &ChargeShape) -> Verdict {
     if said == Some(asked.amount) {
         return Verdict::Charged { reference: shape.id.clone(), amount: asked.amount };
     }
-    let currency =
-        Currency::from_code(&shape.currency).map_or("an unreadable currency".into(), |c| c.to_string());
-    let what = format!(
-        "charged {} {currency} under {}, asked {} {}",
-        shape.amount,
-        shape.id,
-        asked.amount.minor.get(),
-        asked.amount.currency
-    );
+    let said = amount_text(shape.amount, &shape.currency);
+    let what = format!("charged {said} under {}, asked {}", shape.id, asked.amount);
     contradiction(asked, Invariant::M4, what)
+}
+
+/// An amount of the gateway's as people read it; nothing of what it calls a currency is repeated that is none.
+fn amount_text(minor: i64, currency: &str) -> String {
+    match (Minor::new(minor), Currency::from_code(currency)) {
+        (Some(minor), Some(currency)) => Money { minor, currency }.to_string(),
+        (None, Some(currency)) => format!("{minor} minor units of {currency}"),
+        (_, None) => format!("{minor} minor units of an unreadable currency"),
+    }
 }
 
 /// The gateway says what cannot be true if this promise was kept: counted here, where the number is known.

@@ -15,15 +15,19 @@
 use super::card::holds_card_number;
 use super::key::ApiKey;
 use super::problem::{Code, Problem};
+use super::token::Told;
 use crate::domain::ids::Operator;
 use crate::domain::lease::Mono;
 use crate::schedule::{Actor, ApiKeyRecord};
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use chrono::{DateTime, Utc};
+use secrecy::{ExposeSecret, SecretString};
+use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use uuid::Uuid;
 
 /// What a route needs of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,33 +100,62 @@ impl Scope {
 /// Most keys remembered; past it the cache starts again, which costs one look-up a key.
 const MOST_KEYS: usize = 10_000;
 
-/// A key as the database gave it.
+/// Who was confirmed, as the database gave it: by a key, or by a token.
 #[derive(Debug, Clone)]
 pub(super) struct Known {
-    record: ApiKeyRecord,
+    /// None of a token.
+    key_id: Option<Uuid>,
+    actor: Actor,
+    operator: Operator,
+    scopes: Vec<String>,
+    expires_at: Option<DateTime<Utc>>,
+    database_now: DateTime<Utc>,
     asked_at: Mono,
     answered_at: Mono,
 }
 
 impl Known {
-    /// A record, with the instants right before the question and right after its answer.
-    pub(super) fn new(record: ApiKeyRecord, asked_at: Mono, answered_at: Mono) -> Self {
-        Self { record, asked_at, answered_at }
+    /// A key's record, with the instants right before the question and right after its answer.
+    pub(super) fn of_key(record: ApiKeyRecord, asked_at: Mono, answered_at: Mono) -> Self {
+        Self {
+            key_id: Some(record.key_id),
+            actor: record.actor,
+            operator: Operator::of_key(&record.actor_name),
+            scopes: record.scopes,
+            expires_at: record.expires_at,
+            database_now: record.database_now,
+            asked_at,
+            answered_at,
+        }
+    }
+
+    /// What a token said and the database knows of its actor, at its clock's `database_now`.
+    pub(super) fn of_token(
+        told: Told,
+        actor: Actor,
+        database_now: DateTime<Utc>,
+        (asked_at, answered_at): (Mono, Mono),
+    ) -> Self {
+        let Told { operator, scopes, ends_at, .. } = told;
+        let expires_at = Some(ends_at);
+        Self { key_id: None, actor, operator, scopes, expires_at, database_now, asked_at, answered_at }
     }
 
     /// The database's clock at `now`, short of it by no more than its answer's time on the way.
     fn database_now(&self, now: Mono) -> DateTime<Utc> {
-        self.record.database_now + now.0.saturating_sub(self.answered_at.0)
+        self.database_now + now.0.saturating_sub(self.answered_at.0)
     }
 }
 
 /// Who asks, and when.
 #[derive(Debug)]
 pub(crate) struct Caller {
-    /// Whose key it is.
+    /// Whose payments these are.
     pub(crate) actor: Actor,
     /// The person, for what is written down about acts.
     pub(crate) operator: Operator,
+    /// The key that was used; none with a token.
+    pub(crate) key_id: Option<Uuid>,
     /// The database's clock.
     pub(crate) now: DateTime<Utc>,
 }
@@ -147,6 +180,22 @@ impl KeyCache {
         (now.0.saturating_sub(known.asked_at.0) < self.believed_for).then(|| known.clone())
     }
 
+    /// Was it confirmed before, however long ago?
+    pub(super) fn has_seen(&self, hash: &[u8; 32]) -> bool {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner).contains_key(hash)
+    }
+
+    /// Forgets what turned out to be no key any more.
+    pub(super) fn forget_hash(&self, hash: &[u8; 32]) {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner).remove(hash);
+    }
+
+    /// Forgets a key that was revoked here.
+    pub(super) fn forget(&self, key_id: Uuid) {
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        keys.retain(|_, known| known.key_id != Some(key_id));
+    }
+
     /// Remembers a key; the time that the database's answer took counts as age.
     pub(super) fn put(&self, hash: [u8; 32], known: Known) {
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
@@ -157,14 +206,34 @@ impl KeyCache {
     }
 }
 
-/// The key in `Authorization: Bearer …`.
+/// What a request shows to say who sends it.
+pub(super) enum Credential {
+    /// An API key with a good checksum.
+    Key(ApiKey),
+    /// Three parts with dots between them, not looked at yet. At most [`LONGEST_TOKEN`] bytes.
+    Token(SecretString),
+}
+
+/// Longest token that is looked at, in bytes; what identity providers send fits many times.
+const LONGEST_TOKEN: usize = 8 * 1024;
+
+impl Credential {
+    /// Under this it is remembered.
+    pub(super) fn hash(&self) -> [u8; 32] {
+        match self {
+            Self::Key(key) => key.hash(),
+            Self::Token(text) => Sha256::digest(text.expose_secret().as_bytes()).into(),
+        }
+    }
+}
+
+/// The key or token in `Authorization: Bearer …`.
 ///
 /// # Errors
-/// 401, for anything that is not exactly one well-formed key.
-pub(super) fn bearer(headers: &HeaderMap) -> Result<ApiKey, Problem> {
+/// 401, for anything that is not exactly one well-formed key, or one text of a token's form.
+pub(super) fn bearer(headers: &HeaderMap) -> Result<Credential, Problem> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let Some(value) = values.next() else { return Err(unauthenticated("Bearer realm=\"punctual\"")) };
-    let refused = || unauthenticated("Bearer realm=\"punctual\", error=\"invalid_token\"");
     if values.next().is_some() {
         return Err(refused());
     }
@@ -173,7 +242,22 @@ pub(super) fn bearer(headers: &HeaderMap) -> Result<ApiKey, Problem> {
     if !scheme.eq_ignore_ascii_case("Bearer") {
         return Err(refused());
     }
-    ApiKey::parse(token.trim()).map_err(|_| refused())
+    let token = token.trim();
+    if let Ok(key) = ApiKey::parse(token) {
+        return Ok(Credential::Key(key));
+    }
+    let part = |text: &str| {
+        !text.is_empty() && text.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_'))
+    };
+    if token.len() > LONGEST_TOKEN || token.split('.').count() != 3 || !token.split('.').all(part) {
+        return Err(refused());
+    }
+    Ok(Credential::Token(token.into()))
+}
+
+/// 401 for a key or token that is none, or none any more.
+pub(super) fn refused() -> Problem {
+    unauthenticated("Bearer realm=\"punctual\", error=\"invalid_token\"")
 }
 
 /// The actor of a confirmed key, if the key may still do this.
@@ -181,12 +265,10 @@ pub(super) fn bearer(headers: &HeaderMap) -> Result<ApiKey, Problem> {
 /// # Errors
 /// 401 for a key that is unknown, revoked or expired; 403 for a missing scope.
 pub(super) fn permit(known: Option<Known>, scope: Scope, now: Mono) -> Result<Caller, Problem> {
-    let timed = known.map(|known| (known.database_now(now), known.record));
-    let live = timed.filter(|(now, record)| record.expires_at.is_none_or(|at| *now < at));
-    let Some((now, record)) = live else {
-        return Err(unauthenticated("Bearer realm=\"punctual\", error=\"invalid_token\""));
-    };
-    if !record.scopes.iter().any(|held| held == scope.as_str()) {
+    let timed = known.map(|known| (known.database_now(now), known));
+    let live = timed.filter(|(now, known)| known.expires_at.is_none_or(|at| *now < at));
+    let Some((now, known)) = live else { return Err(refused()) };
+    if !known.scopes.iter().any(|held| held == scope.as_str()) {
         let mut problem = Problem::new(Code::MissingScope)
             .detail(format!("This request needs the scope {}.", scope.as_str()));
         problem.www_authenticate = Some(format!(
@@ -195,7 +277,7 @@ pub(super) fn permit(known: Option<Known>, scope: Scope, now: Mono) -> Result<Ca
         ));
         return Err(problem);
     }
-    Ok(Caller { operator: Operator::of_key(&record.actor_name), actor: record.actor, now })
+    Ok(Caller { actor: known.actor, operator: known.operator, key_id: known.key_id, now })
 }
 
 fn unauthenticated(how: &str) -> Problem {
@@ -211,8 +293,6 @@ mod tests {
     use crate::platform::dice::Os;
     use axum::http::HeaderValue;
     use chrono::TimeDelta;
-    use secrecy::ExposeSecret;
-    use uuid::Uuid;
 
     const FOUND_AT: DateTime<Utc> = DateTime::UNIX_EPOCH;
 
@@ -232,7 +312,7 @@ mod tests {
             expires_at,
             database_now: FOUND_AT,
         };
-        Known::new(record, at_s(100), at_s(102))
+        Known::of_key(record, at_s(100), at_s(102))
     }
 
     fn headers(values: &[&str]) -> HeaderMap {
@@ -248,14 +328,18 @@ mod tests {
         let key = ApiKey::generate(&Os);
         let text = key.text().expose_secret();
         for value in [format!("Bearer {text}"), format!("bearer {text}"), format!("BEARER   {text}")] {
-            assert_eq!(bearer(&headers(&[&value])).unwrap().hash(), key.hash());
+            let Ok(read @ Credential::Key(_)) = bearer(&headers(&[&value])) else { panic!("refused") };
+            assert_eq!(read.hash(), key.hash());
         }
+        let token = bearer(&headers(&["Bearer aa.b_-.cc"]));
+        assert!(matches!(token, Ok(Credential::Token(text)) if text.expose_secret() == "aa.b_-.cc"));
     }
 
     #[test]
     fn everything_else_is_401_with_a_challenge() {
         let text = ApiKey::generate(&Os).text().expose_secret().to_owned();
         let good = format!("Bearer {text}");
+        let long = format!("Bearer a.{}.c", "b".repeat(LONGEST_TOKEN));
         let bad: Vec<Vec<String>> = vec![
             vec![],
             vec![String::new()],
@@ -264,12 +348,17 @@ mod tests {
             vec![format!("Basic {text}")],
             vec![text.clone()],
             vec![format!("{good}x")],
+            vec!["Bearer a.b".into()],
+            vec!["Bearer a.b.c.d".into()],
+            vec!["Bearer a..c".into()],
+            vec!["Bearer a.b=.c".into()],
+            vec![long],
             vec![format!("{good}, {good}")],
             vec![good.clone(), good],
         ];
         for values in bad {
             let values: Vec<&str> = values.iter().map(String::as_str).collect();
-            let problem = bearer(&headers(&values)).unwrap_err();
+            let Err(problem) = bearer(&headers(&values)) else { panic!("{values:?} is taken") };
             assert_eq!(problem.code, Code::Unauthenticated, "{values:?}");
             assert!(problem.www_authenticate.as_ref().unwrap().starts_with("Bearer realm="));
         }
@@ -319,6 +408,9 @@ mod tests {
         assert!(cache.get(&[1; 32], at_s(102)).is_some());
         assert!(cache.get(&[1; 32], at_s(103)).is_none());
         assert!(cache.get(&[2; 32], at_s(100)).is_none());
+        assert!(cache.has_seen(&[1; 32]) && !cache.has_seen(&[2; 32]));
+        cache.forget(Uuid::nil());
+        assert!(!cache.has_seen(&[1; 32]));
         let forgetful = KeyCache::new(Duration::ZERO);
         forgetful.put([1; 32], known(&[], None));
         assert!(forgetful.get(&[1; 32], at_s(100)).is_none());

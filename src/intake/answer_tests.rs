@@ -8,7 +8,7 @@ use crate::domain::payment::Payment;
 use crate::domain::reason::Reason;
 use crate::domain::state::Status;
 use crate::domain::window::Window;
-use crate::schedule::{AttemptView, CancelAnswer, CreateAnswer, PaymentView};
+use crate::schedule::{AttemptView, CancelAnswer, CreateAnswer, DailyCap, PaymentView};
 use axum::response::Response;
 use chrono::{DateTime, TimeDelta, Utc};
 use http_body_util::BodyExt;
@@ -234,6 +234,13 @@ fn a_conflict_names_the_payment_and_what_differs() {
     let problem = create::respond(&CreateAnswer::DayNotReady).unwrap_err();
     assert_eq!((problem.code.http(), problem.code), (503, Code::ScheduleNotReady));
     assert!(problem.retry_after_s.is_some());
+
+    for (cap, code) in
+        [(DailyCap::Amount, Code::DailyAmountReached), (DailyCap::Payments, Code::DailyCountReached)]
+    {
+        let problem = create::respond(&CreateAnswer::DailyCapReached(cap)).unwrap_err();
+        assert_eq!((problem.code.http(), problem.code), (422, code));
+    }
 }
 
 #[test]

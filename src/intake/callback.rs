@@ -9,6 +9,7 @@
 //! **Relies on** the signature (`signature`) and on the database's clock for its age. If this dies here, the
 //! sender repeats itself, and the payment is asked about on its ladder anyway.
 
+use super::openapi::{Answer, Operation, Parameter, Place};
 use super::problem::{Code, Problem};
 use super::signature::{Key, Signed};
 use super::{Intake, headers, json, limits};
@@ -69,6 +70,45 @@ impl Said {
         let is_key = epoch.is_empty() || epoch.strip_prefix(':').is_some_and(|n| n.parse::<u32>().is_ok());
         is_key.then_some(payment)
     }
+}
+
+pub(super) const TOLD: &[Operation] = &[Operation {
+    method: "post",
+    path: "/v1/gateway-callbacks/{gateway}",
+    id: "takeCallback",
+    tag: "gateways",
+    summary: "A gateway's word that a charge is decided",
+    about: "A hint, signed as Standard Webhooks has it: the gateway is asked, and its answer counts.",
+    parameters: &[
+        Parameter {
+            place: Place::Path,
+            name: "gateway",
+            schema: r#"{"type":"string","minLength":1,"maxLength":64}"#,
+            about: "The gateway's name.",
+        },
+        SIGNED[0],
+        SIGNED[1],
+        SIGNED[2],
+    ],
+    body: Some("Callback"),
+    answers: &[Answer::ok("Taken", "Heard.")],
+    refusals: &[
+        Code::InvalidCallback,
+        Code::InvalidSignature,
+        Code::PaymentInFlight,
+        Code::DatabaseUnavailable,
+    ],
+    ..Operation::BARE
+}];
+
+const SIGNED: [Parameter; 3] = [
+    signed("webhook-id", "Names the callback."),
+    signed("webhook-timestamp", "Seconds since 1970, of the last 5 minutes."),
+    signed("webhook-signature", "v1 and the signature, several with blanks."),
+];
+
+const fn signed(name: &'static str, about: &'static str) -> Parameter {
+    Parameter { place: Place::Header, name, schema: r#"{"type":"string"}"#, about }
 }
 
 pub(super) async fn post(

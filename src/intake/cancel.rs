@@ -9,8 +9,9 @@
 //! commit was acknowledged: no charge can follow it.
 
 use super::actor::Scope;
+use super::openapi::{Answer, Operation};
 use super::problem::{Code, Problem};
-use super::read::{IdInPath, asked, stamp, tag};
+use super::read::{ID_IN_PATH, IdInPath, asked, stamp, tag};
 use super::{Intake, json, limits, wire};
 use crate::domain::guard::is_asked_about;
 use crate::domain::payment::Payment;
@@ -21,6 +22,39 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::HeaderMap;
 use axum::response::Response;
+
+pub(super) const TOLD: &[Operation] = &[Operation {
+    method: "delete",
+    path: "/v1/scheduled-payments/{id}",
+    id: "cancelPayment",
+    tag: "payments",
+    summary: "Cancel a payment",
+    about: "Works until submission to the gateway starts; can be repeated.",
+    scope: Some(Scope::Write),
+    parameters: &[ID_IN_PATH],
+    answers: &[
+        Answer {
+            headers: &["ETag"],
+            ..Answer::ok("Payment", "It is cancelled: never charged, never will be.")
+        },
+        Answer {
+            headers: &["ETag"],
+            ..Answer::json(
+                202,
+                "Payment",
+                "The wish is recorded: no later claim charges, and what was sent is asked about.",
+            )
+        },
+    ],
+    refusals: &[
+        Code::PaymentNotFound,
+        Code::AlreadyProcessing,
+        Code::OutcomeUnknown,
+        Code::AlreadyFinal,
+        Code::Parked,
+    ],
+    ..Operation::BARE
+}];
 
 pub(super) async fn delete(
     State(intake): State<Intake>,

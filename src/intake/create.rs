@@ -6,6 +6,7 @@
 
 use super::actor::{Caller, Scope};
 use super::canonical::{self, Digests};
+use super::openapi::{Answer, Operation, Parameter, Place};
 use super::problem::{Code, Problem};
 use super::rules::{Allowed, Request};
 use super::wire::{self, Draft};
@@ -14,11 +15,66 @@ use crate::domain::ids::{ActorId, PaymentId};
 use crate::domain::intent;
 use crate::domain::state::{Cause, Status};
 use crate::platform::metrics;
-use crate::schedule::{CreateAnswer, NewPayment, PaymentView};
+use crate::schedule::{CreateAnswer, DailyCap, NewPayment, PaymentView};
 use axum::extract::State;
 use axum::http::header::{HeaderValue, LOCATION};
 use axum::http::{self, StatusCode};
 use axum::response::Response;
+
+pub(super) const TOLD: &[Operation] = &[Operation {
+    method: "post",
+    path: "/v1/scheduled-payments",
+    id: "createPayment",
+    tag: "payments",
+    summary: "Schedule a payment",
+    about: "The same key and request again get the same bytes again, with Idempotent-Replayed. A refused request \
+            leaves its key free.",
+    scope: Some(Scope::Write),
+    parameters: &[Parameter {
+        place: Place::Header,
+        name: "Idempotency-Key",
+        schema: r#"{"type":"string","minLength":1,"maxLength":255,"pattern":"^[!#-~]+$","examples":["order-77"]}"#,
+        about: "The client's own key of this payment, the same with every repetition.",
+    }],
+    body: Some("NewPayment"),
+    answers: &[Answer {
+        headers: &["Location", "Idempotent-Replayed"],
+        leads_to: &["readPayment", "cancelPayment", "readHistory", "proveHistory"],
+        ..Answer::json(201, "PaymentCreated", "It exists, now or since an earlier request under this key.")
+    }],
+    refusals: REFUSALS,
+}];
+
+/// Why a payment is not created.
+pub(super) const REFUSALS: &[Code] = &[
+    Code::WrongType,
+    Code::UnknownField,
+    Code::DuplicateField,
+    Code::MissingField,
+    Code::InvalidTime,
+    Code::MissingIdempotencyKey,
+    Code::InvalidIdempotencyKey,
+    Code::IdempotencyKeyReused,
+    Code::ExternalIdConflict,
+    Code::RawCardNumber,
+    Code::Empty,
+    Code::TooLong,
+    Code::InvalidCharacter,
+    Code::TooManyPairs,
+    Code::AmountNotPositive,
+    Code::AmountAboveLimit,
+    Code::DailyAmountReached,
+    Code::DailyCountReached,
+    Code::UnsupportedCurrency,
+    Code::DueInPast,
+    Code::DueBeyondHorizon,
+    Code::ExecuteBeforeNotAfterDue,
+    Code::ExecuteBeforeWithinWindow,
+    Code::UnknownGateway,
+    Code::OutOfRange,
+    Code::UnknownChoice,
+    Code::ScheduleNotReady,
+];
 
 pub(super) async fn post(
     State(intake): State<Intake>,
@@ -51,7 +107,7 @@ pub(super) async fn post(
     respond(&answer)
 }
 
-fn new_payment(
+pub(super) fn new_payment(
     secret: &[u8; 32],
     actor: ActorId,
     idempotency_key: String,
@@ -87,17 +143,34 @@ fn new_payment(
 
 /// The answer on the wire.
 pub(super) fn respond(answer: &CreateAnswer) -> Result<Response, Problem> {
+    let (view, how) = told(answer)?;
+    let mut response = created(view);
+    if how == How::Replayed {
+        response.headers_mut().insert(headers::IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
+    }
+    Ok(response)
+}
+
+/// How a payment that exists came to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum How {
+    /// By this request.
+    Created,
+    /// By an earlier one under the same key.
+    Replayed,
+}
+
+/// What a client is told of a create, counted.
+pub(super) fn told(answer: &CreateAnswer) -> Result<(&PaymentView, How), Problem> {
     match answer {
         CreateAnswer::Created(view) => {
             metrics::PAYMENTS_CREATED.add(1, []);
             metrics::PAYMENT_TRANSITIONS.add(1, [Status::Pending.as_str(), Cause::Created.as_str()]);
-            Ok(created(view))
+            Ok((view, How::Created))
         }
         CreateAnswer::Replayed(view) => {
             metrics::IDEMPOTENT_REPLAYS.add(1, ["replayed"]);
-            let mut response = created(view);
-            response.headers_mut().insert(headers::IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
-            Ok(response)
+            Ok((view, How::Replayed))
         }
         CreateAnswer::KeyReused { payment, status, differs } => {
             metrics::IDEMPOTENT_REPLAYS.add(1, ["key_reused"]);
@@ -109,6 +182,10 @@ pub(super) fn respond(answer: &CreateAnswer) -> Result<Response, Problem> {
             let detail = "A live payment has this externalId.";
             Err(Problem::at(Code::ExternalIdConflict, "/externalId", detail).about(*payment, None))
         }
+        CreateAnswer::DailyCapReached(DailyCap::Amount) => {
+            Err(Problem::at(Code::DailyAmountReached, "/amount", Code::DailyAmountReached.doc()))
+        }
+        CreateAnswer::DailyCapReached(DailyCap::Payments) => Err(Problem::new(Code::DailyCountReached)),
         CreateAnswer::DayNotReady => Err(Problem::new(Code::ScheduleNotReady).retry_after(30)),
     }
 }

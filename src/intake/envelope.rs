@@ -34,6 +34,10 @@ pub(super) struct Envelope {
     pub(super) request_timeout: Duration,
 }
 
+/// The request's id, for answers that name it within.
+#[derive(Debug, Clone, Default)]
+pub(super) struct RequestId(pub(super) String);
+
 /// Most characters of a path that a refusal repeats.
 const MAX_INSTANCE: usize = 512;
 
@@ -61,6 +65,7 @@ pub(super) async fn wrap(State(envelope): State<Envelope>, mut request: Request,
 
     let arrival = Arrival::default();
     request.extensions_mut().insert(arrival.clone());
+    request.extensions_mut().insert(RequestId(id.clone()));
     let is_too_long = request.uri().path_and_query().is_some_and(|uri| uri.as_str().len() > MAX_URI);
     let answer = AssertUnwindSafe(next.run(request)).catch_unwind().instrument(span.clone());
     let limit = envelope.clock.sleep(envelope.request_timeout);

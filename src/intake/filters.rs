@@ -1,16 +1,16 @@
-//! The query of a list: read strictly, one refusal at a time.
+//! What a list asks for.
 //!
-//! An unknown parameter is refused and not ignored: a misspelt `stauts=PENDING` would list everything.
-//! A span has its first instant in it and its last one not, so that neighbouring spans share nothing.
-//! Refusals point at a parameter as `/name`, as if the query were one object.
+//! A span has its first instant in it and its last one not, so that neighbouring spans share nothing; a
+//! range of the filter `q` has both of its ends (`domain/filter.rs`).
 
 use super::instant::Instant;
+use super::parameters::{self, at};
 use super::problem::{Code, Problem};
+use crate::domain::filter::{Between, Conditions, Filter};
 use crate::domain::state::Status;
 use crate::schedule::{ListFilter, ListOrder, LookUp, Span};
-use axum::extract::Query;
 use axum::http::Uri;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use std::collections::BTreeSet;
 
 /// Payments on a page, where the query does not say.
@@ -27,6 +27,8 @@ pub(super) struct Asked {
     pub(super) by: Option<LookUp>,
     pub(super) limit: usize,
     pub(super) cursor: Option<String>,
+    /// The filter `q` in its printed form.
+    q: String,
 }
 
 /// The parameters while they are being read.
@@ -36,6 +38,7 @@ struct Parameters {
     due: (Option<DateTime<Utc>>, Option<DateTime<Utc>>),
     created: (Option<DateTime<Utc>>, Option<DateTime<Utc>>),
     by: Option<LookUp>,
+    q: Filter,
     limit: Option<usize>,
     cursor: Option<String>,
 }
@@ -46,35 +49,31 @@ impl Asked {
     /// # Errors
     /// 400, for the first parameter that is wrong.
     pub(super) fn read(uri: &Uri) -> Result<Self, Problem> {
-        let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(uri).map_err(|_| {
-            Problem::new(Code::InvalidParameter).detail("The query is no list of name=value.")
-        })?;
-        let mut seen = BTreeSet::new();
         let mut parameters = Parameters::default();
-        for (name, value) in &pairs {
-            parameters.take(name, value)?;
-            if !seen.insert(name.as_str()) {
-                return Err(at(name, Code::DuplicateParameter, "This parameter appears twice."));
-            }
-        }
-        let order = match parameters.due {
-            (None, None) => ListOrder::NewestFirst,
-            _ => ListOrder::DueFirst,
-        };
-        if parameters.by.is_some() && parameters.cursor.is_some() {
+        parameters::read(uri, |name, value| parameters.take(name, value))?;
+        let mut conditions = parameters.q.conditions();
+        let by = parameters.by.or_else(|| named_by(&conditions));
+        if by.is_some() && parameters.cursor.is_some() {
             let why = "A look-up by a name has one page; send no cursor with it.";
             return Err(at("cursor", Code::ConflictingParameters, why));
         }
+        let asked_due = std::mem::replace(&mut conditions.due.between, Between::ALL);
+        let order = match (parameters.due, asked_due) {
+            ((None, None), Between { from: None, to: None }) => ListOrder::NewestFirst,
+            _ => ListOrder::DueFirst,
+        };
         Ok(Self {
             filter: ListFilter {
                 created: span("createdTo", parameters.created)?,
-                due: span("dueTo", parameters.due)?,
+                due: narrowed(span("dueTo", parameters.due)?, asked_due),
                 statuses: parameters.statuses.into_iter().collect(),
+                conditions,
             },
             order,
-            by: parameters.by,
+            by,
             limit: parameters.limit.unwrap_or(USUAL_LIMIT),
             cursor: parameters.cursor,
+            q: parameters.q.to_string(),
         })
     }
 
@@ -87,7 +86,8 @@ impl Asked {
         let ends = |span: Span| format!("{}..{}", span.from.timestamp_micros(), span.to.timestamp_micros());
         let statuses: Vec<&str> = self.filter.statuses.iter().map(|status| status.as_str()).collect();
         let (created, due) = (ends(self.filter.created), ends(self.filter.due));
-        format!("{order} created {created} due {due} status {}", statuses.join(","))
+        let q = if self.q.is_empty() { String::new() } else { format!(" q {}", self.q) };
+        format!("{order} created {created} due {due} status {}{q}", statuses.join(","))
     }
 }
 
@@ -102,10 +102,10 @@ impl Parameters {
             "externalId" => self.name_by(name, LookUp::ExternalId(text(name, value, 180)?))?,
             "idempotencyKey" => self.name_by(name, LookUp::IdempotencyKey(key(name, value)?))?,
             "gatewayReference" => self.name_by(name, LookUp::GatewayReference(text(name, value, 255)?))?,
-            "limit" => self.limit = Some(limit(value)?),
+            "q" => self.q = filter(value)?,
+            "limit" => self.limit = Some(parameters::limit(value, MOST_LIMIT)?),
             "cursor" => self.cursor = Some(value.to_owned()),
-            // Any text at all may stand here, so it is not repeated in the answer.
-            _ => return Err(Problem::new(Code::UnknownParameter)),
+            _ => return Err(parameters::unknown()),
         }
         Ok(())
     }
@@ -120,8 +120,34 @@ impl Parameters {
     }
 }
 
-pub(super) fn at(name: &str, code: Code, why: &'static str) -> Problem {
-    Problem::at(code, format!("/{name}"), why)
+fn filter(value: &str) -> Result<Filter, Problem> {
+    let read: Filter = value.parse().map_err(|error: crate::domain::filter::FilterError| {
+        let told = format!("At character {}: {}.", error.at, error.why);
+        Problem::at(Code::InvalidParameter, "/q", told)
+    })?;
+    if read.conditions().actors.is_any() {
+        return Ok(read);
+    }
+    let why = "A list has one actor, the one whose key asks; actor: is for operators.";
+    Err(at("q", Code::InvalidParameter, why))
+}
+
+/// Where the filter names payments, they are looked up and no list is walked.
+fn named_by(conditions: &Conditions) -> Option<LookUp> {
+    if let Some(ids) = &conditions.ids.only {
+        return Some(LookUp::Ids(ids.iter().copied().collect()));
+    }
+    let references = conditions.references.only.as_ref()?;
+    let only = references.first().filter(|_| references.len() == 1)?;
+    Some(LookUp::GatewayReference(only.clone()))
+}
+
+/// The part of a span that a filter's range leaves; of nothing, nothing.
+fn narrowed(span: Span, range: Between<DateTime<Utc>>) -> Span {
+    let after = |to: DateTime<Utc>| to.checked_add_signed(TimeDelta::microseconds(1)).unwrap_or(to);
+    let from = range.from.map_or(span.from, |from| span.from.max(from));
+    let to = range.to.map_or(span.to, |to| span.to.min(after(to)));
+    Span { from, to: to.max(from) }
 }
 
 fn statuses(value: &str) -> Result<BTreeSet<Status>, Problem> {
@@ -157,12 +183,6 @@ fn key(name: &str, value: &str) -> Result<String, Problem> {
     let fits = (1..=255).contains(&value.len()) && value.bytes().all(|byte| byte.is_ascii_graphic());
     let why = "A key has 1 to 255 visible ASCII characters.";
     if fits { Ok(value.to_owned()) } else { Err(at(name, Code::InvalidParameter, why)) }
-}
-
-pub(super) fn limit(value: &str) -> Result<usize, Problem> {
-    let digits = value.bytes().all(|byte| byte.is_ascii_digit());
-    let read = value.parse().ok().filter(|limit| digits && (1..=MOST_LIMIT).contains(limit));
-    read.ok_or_else(|| at("limit", Code::InvalidParameter, "Expected a whole number from 1 to 200."))
 }
 
 #[cfg(test)]
@@ -266,6 +286,42 @@ mod tests {
     }
 
     #[test]
+    fn a_filter_bounds_the_walk_by_its_due_times_and_names_payments_by_id_and_reference() {
+        let asked = read("q=due:2030-01-31+status:PARKED&limit=3").unwrap();
+        assert_eq!(asked.order, ListOrder::DueFirst);
+        assert_eq!(asked.filter.due.from, at("2030-01-31T00:00:00Z"));
+        assert_eq!(asked.filter.due.to, at("2030-02-01T00:00:00Z"));
+        assert!(asked.filter.conditions.due.is_any(), "the walk's bounds say it all");
+        assert_eq!(asked.filter.statuses, [], "a filter's states stand in its conditions");
+        let both = read("q=due:2030-01-01..2030-01-31&dueFrom=2030-01-20T00:00:00Z").unwrap();
+        assert_eq!(both.filter.due.from, at("2030-01-20T00:00:00Z"));
+        let none = read("q=due:2030-01-01&dueFrom=2030-01-20T00:00:00Z").unwrap();
+        assert_eq!(none.filter.due.from, none.filter.due.to);
+        assert_eq!(read("q=-due:2030-01-31").unwrap().order, ListOrder::NewestFirst);
+        assert_eq!(read("q=ref:ch_1").unwrap().by, Some(LookUp::GatewayReference("ch_1".into())));
+        assert_eq!(read("q=ref:ch_1,ch_2").unwrap().by, None);
+        let id = "01a2283e-8820-8aaa-9bbb-0123456789ab";
+        let named = Some(LookUp::Ids(vec![id.parse().unwrap()]));
+        assert_eq!(read(&format!("q=id:{id}")).unwrap().by, named);
+        assert_ne!(read("q=status:PARKED").unwrap().canonical(), read("").unwrap().canonical());
+    }
+
+    #[test]
+    fn a_filter_that_cannot_be_read_is_refused_with_its_place() {
+        for (query, told) in [
+            ("q=status:PARKED+stauts:1", "At character 15: no such name"),
+            ("q=actor:shop", "A list has one actor"),
+            ("q=-actor:shop", "A list has one actor"),
+        ] {
+            let problem = read(query).expect_err(query);
+            assert_eq!((problem.code, problem.errors[0].pointer.as_str()), (Code::InvalidParameter, "/q"));
+            assert!(problem.errors[0].detail.starts_with(told), "{:?}", problem.errors[0].detail);
+        }
+        let problem = read("q=id:01a2283e-8820-8aaa-9bbb-0123456789ab&cursor=x").unwrap_err();
+        assert_eq!(problem.code, Code::ConflictingParameters);
+    }
+
+    #[test]
     fn equal_meaning_has_one_canonical_text_and_other_meaning_another() {
         let canonical = |query: &str| read(query).unwrap().canonical();
         assert_eq!(
@@ -294,7 +350,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn whatever_a_query_says_it_is_read_or_refused_as_400(
-            name in "status|dueFrom|createdTo|externalId|limit|cursor|[a-z]{1,9}",
+            name in "status|dueFrom|createdTo|externalId|q|limit|cursor|[a-z]{1,9}",
             value in "[0-9A-Z:.,%+=&?T_-]{0,40}",
         ) {
             if let Err(problem) = read(&format!("{name}={value}")) {

@@ -5,6 +5,7 @@
 //! index is read a few times a minute.
 
 use super::actor::Scope;
+use super::openapi::{Answer, Operation};
 use super::problem::Problem;
 use super::wire::utc;
 use super::{Intake, headers, json, limits};
@@ -51,6 +52,16 @@ impl Account {
         self.rate.filter(|_| self.gateway.as_ref() == Some(gateway))
     }
 }
+
+pub(super) const TOLD: &[Operation] = &[Operation {
+    path: "/v1/forecast",
+    id: "forecast",
+    tag: "operations",
+    summary: "What falls due in the next hour and month",
+    scope: Some(Scope::Operate),
+    answers: &[Answer::ok("Forecast", "Counted at most 10 seconds ago.")],
+    ..Operation::BARE
+}];
 
 pub(super) async fn get(State(intake): State<Intake>, headers: HeaderMap) -> Result<Response<Body>, Problem> {
     intake.authorise(&headers, Scope::Operate).await?;

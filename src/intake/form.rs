@@ -9,7 +9,7 @@ use super::cursor::{self, Binding};
 use super::instant::Instant;
 use super::node::{Node, pointer};
 use super::problem::{Code, Problem};
-use super::{Caller, Intake, Scope, filters, headers, limits, wire};
+use super::{Caller, Intake, Scope, filters, headers, limits, parameters, wire};
 use crate::domain::ids::PaymentId;
 use crate::schedule::{Place, Postgres};
 use axum::body::Body;
@@ -21,6 +21,10 @@ use uuid::Uuid;
 
 /// Longest reason, in characters.
 const REASON_CHARS: usize = 500;
+/// Longest name that a gateway gives, in characters.
+const REFERENCE_CHARS: usize = 255;
+/// Most entries of one page.
+const MOST_LIMIT: usize = 200;
 
 /// One JSON object of known fields, taken apart one by one.
 pub(crate) struct Form {
@@ -98,6 +102,20 @@ impl Form {
         Ok(Some(text))
     }
 
+    /// What a gateway calls one of its charges: 1 to 255 visible ASCII characters, as in its own answers. A space
+    /// at its end would make two charges of one.
+    ///
+    /// # Errors
+    /// 400 for another type, 422 for another text.
+    pub(crate) fn reference(&mut self, name: &str) -> Result<Option<String>, Problem> {
+        let text = self.text(name, REFERENCE_CHARS)?;
+        if text.as_ref().is_some_and(|text| !text.bytes().all(|byte| byte.is_ascii_graphic())) {
+            let wrong = "Visible ASCII characters only, without spaces.";
+            return Err(Problem::at(Code::InvalidCharacter, self.pointer(name), wrong));
+        }
+        Ok(text)
+    }
+
     /// A whole number.
     ///
     /// # Errors
@@ -162,7 +180,7 @@ impl Pairs {
                 return Err(Problem::new(Code::UnknownParameter).detail(detail));
             }
             if kept.contains_key(&name) {
-                return Err(filters::at(&name, Code::DuplicateParameter, "This parameter appears twice."));
+                return Err(parameters::at(&name, Code::DuplicateParameter, "This parameter appears twice."));
             }
             kept.insert(name, value);
         }
@@ -184,7 +202,7 @@ impl Pairs {
         wanted: &'static str,
         read: impl FnOnce(&str) -> Option<T>,
     ) -> Result<Option<T>, Problem> {
-        let refused = || filters::at(name, Code::InvalidParameter, wanted);
+        let refused = || parameters::at(name, Code::InvalidParameter, wanted);
         self.text(name).map(|text| read(text).ok_or_else(refused)).transpose()
     }
 
@@ -201,7 +219,7 @@ impl Pairs {
     /// # Errors
     /// 400 for anything else.
     pub(crate) fn limit(&self) -> Result<usize, Problem> {
-        self.text("limit").map_or(Ok(50), filters::limit)
+        self.text("limit").map_or(Ok(50), |text| parameters::limit(text, MOST_LIMIT))
     }
 }
 

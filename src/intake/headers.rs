@@ -9,11 +9,13 @@ use axum::http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, IF_
 pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// `Request-Id`, in and out.
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
+/// `Last-Event-ID`, in.
+pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// `Idempotent-Replayed`, out.
 pub(super) const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// The only value of a header, as bytes; `None` if it is absent, `Err` if it is there twice.
-fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]>, ()> {
+pub(super) fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]>, ()> {
     let mut values = headers.get_all(name).iter();
     let first = values.next().map(|value| value.as_bytes());
     if values.next().is_some() { Err(()) } else { Ok(first) }
@@ -36,14 +38,24 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<String, Problem> {
         }
         bare => bare.to_vec(),
     };
+    let key = String::from_utf8(key).map_err(|_| invalid(VISIBLE))?;
+    checked_key(key)
+}
+
+const VISIBLE: &str = "The key has visible ASCII characters only.";
+
+/// The same rules for a key that stands elsewhere.
+///
+/// # Errors
+/// As [`idempotency_key`].
+pub(super) fn checked_key(key: String) -> Result<String, Problem> {
+    let invalid = |why: &'static str| Problem::new(Code::InvalidIdempotencyKey).detail(why);
     if !(1..=255).contains(&key.len()) {
         return Err(invalid("The key has 1 to 255 characters."));
     }
-    if !key.iter().all(u8::is_ascii_graphic) {
-        return Err(invalid("The key has visible ASCII characters only."));
+    if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(invalid(VISIBLE));
     }
-    // Just checked to be ASCII.
-    let key = String::from_utf8(key).map_err(|_| invalid("The key has visible ASCII characters only."))?;
     if key_holds_card_number(&key) {
         let why = "The Idempotency-Key looks like a card number; make a key of something else.";
         return Err(Problem::new(Code::RawCardNumber).detail(why));
@@ -94,6 +106,18 @@ pub(super) fn json_body(headers: &HeaderMap) -> Result<(), Problem> {
 /// # Errors
 /// 406.
 pub(super) fn accepts_json(headers: &HeaderMap) -> Result<(), Problem> {
+    accepts(headers, ["application/json", "application/*"])
+}
+
+/// The client must take a stream of events, if it says what it takes.
+///
+/// # Errors
+/// 406.
+pub(super) fn accepts_stream(headers: &HeaderMap) -> Result<(), Problem> {
+    accepts(headers, ["text/event-stream", "text/*"])
+}
+
+fn accepts(headers: &HeaderMap, [whole, family]: [&str; 2]) -> Result<(), Problem> {
     let mut said = false;
     for value in headers.get_all(ACCEPT) {
         said = true;
@@ -103,7 +127,7 @@ pub(super) fn accepts_json(headers: &HeaderMap) -> Result<(), Problem> {
             let essence = parts.next().unwrap_or_default().to_ascii_lowercase();
             let refused = parts
                 .any(|part| part.strip_prefix("q=").is_some_and(|q| q.trim_matches(['0', '.']).is_empty()));
-            if !refused && matches!(essence.as_str(), "application/json" | "application/*" | "*/*") {
+            if !refused && (essence == whole || essence == family || essence == "*/*") {
                 return Ok(());
             }
         }

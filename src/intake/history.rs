@@ -4,13 +4,26 @@
 //! operators are named; the actor itself is shown as `client`.
 
 use super::actor::Scope;
+use super::openapi::{Answer, Operation};
 use super::problem::{Code, Problem};
-use super::read::{IdInPath, asked, unless_known};
+use super::read::{ID_IN_PATH, IF_NONE_MATCH, IdInPath, asked, unless_known};
 use super::{Intake, limits, wire};
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::Response;
 use axum::http::header::HeaderMap;
+
+pub(super) const TOLD: &[Operation] = &[Operation {
+    path: "/v1/scheduled-payments/{id}/history",
+    id: "readHistory",
+    tag: "payments",
+    summary: "Everything that happened to a payment",
+    scope: Some(Scope::Read),
+    parameters: &[ID_IN_PATH, IF_NONE_MATCH],
+    answers: &[Answer { headers: &["ETag"], ..Answer::ok("History", "Oldest first.") }, Answer::UNCHANGED],
+    refusals: &[Code::PaymentNotFound],
+    ..Operation::BARE
+}];
 
 pub(super) async fn get(
     State(intake): State<Intake>,

@@ -14,6 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Largest body, in bytes.
 pub(super) const MAX_BODY: usize = 16 * 1024;
 
+/// Largest body of a batch, in bytes.
+pub(super) const MAX_BATCH: usize = 8 * 1024 * 1024;
+
 /// Largest body of a gateway's callback, in bytes.
 pub(super) const MAX_CALLBACK: usize = 64 * 1024;
 
@@ -46,6 +49,14 @@ pub(super) async fn read(body: Body, arrival: &Arrival) -> Result<Bytes, Problem
 /// 413 past [`MAX_CALLBACK`]; 400 for a body that broke off.
 pub(super) async fn read_callback(body: Body, arrival: &Arrival) -> Result<Bytes, Problem> {
     read_at_most(MAX_CALLBACK, body, arrival).await
+}
+
+/// The same for a batch.
+///
+/// # Errors
+/// 413 past [`MAX_BATCH`]; 400 for a body that broke off.
+pub(super) async fn read_batch(body: Body, arrival: &Arrival) -> Result<Bytes, Problem> {
+    read_at_most(MAX_BATCH, body, arrival).await
 }
 
 async fn read_at_most(most: usize, body: Body, arrival: &Arrival) -> Result<Bytes, Problem> {

@@ -15,14 +15,22 @@
 //! **If this dies here:** before the commit nothing happened; after it the payment exists and the
 //! client's repetition gets the answer that was lost.
 
+mod act;
 mod actor;
+mod address;
+mod api_keys;
+mod batch;
 mod callback;
 mod cancel;
 mod canonical;
+mod caps;
 mod card;
 mod create;
+mod crew;
 mod cursor;
+mod docs;
 mod envelope;
+mod events;
 mod filters;
 mod forecast;
 mod form;
@@ -33,12 +41,19 @@ mod key;
 mod limits;
 mod list;
 mod node;
+mod openapi;
+mod parameters;
 mod problem;
+mod proof;
+mod quota;
 mod read;
 mod routes;
 mod rules;
 mod serve;
 mod signature;
+mod stream;
+mod token;
+mod uses;
 mod wire;
 
 #[cfg(test)]
@@ -52,31 +67,40 @@ mod window_tests;
 
 pub(crate) use actor::Caller;
 pub use actor::{Scope, actor_name};
+pub use api_keys::LONGEST_OVERLAP;
+pub use crew::Survey;
 pub use forecast::{Account, forecast_as_json};
 pub(crate) use form::{Form, Pairs};
 pub(crate) use headers::idempotency_key;
 pub use key::{ApiKey, KeyMode, NotAKey};
 pub(crate) use limits::trouble;
+pub use openapi::{Answer, Operation, Parameter, Place, document, operations};
 pub use problem::{Code, FieldError, Parts, Problem, Retryable};
+pub(crate) use routes::routes;
 pub use routes::{Needs, ROUTES, Route};
 pub use rules::Terms;
 pub use serve::{CannotListen, Limits, listen, serve};
+pub use token::{CannotTakeTokens, Tokens};
 pub use wire::CREATION_RENDERING;
 pub(crate) use wire::utc;
 
 use crate::domain::ids::GatewayName;
+use crate::domain::lease::Mono;
 use crate::platform::clock::SharedClock;
 use crate::platform::config::{self, Api};
 use crate::platform::dice::SharedDice;
 use crate::platform::metrics;
-use crate::schedule::Postgres;
-use actor::{KeyCache, Known};
+use crate::schedule::{Postgres, TokenActor};
+use actor::{Credential, KeyCache, Known};
 use axum::Router;
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use axum::http::{Response, StatusCode};
+use secrecy::ExposeSecret;
 use std::sync::Arc;
 use std::time::Duration;
+use token::InTime;
+use tokio::sync::{Semaphore, watch};
 
 /// Everything a request needs. Cheap to clone.
 #[derive(Clone)]
@@ -86,12 +110,24 @@ pub struct Intake {
     dice: SharedDice,
     terms: Arc<Terms>,
     keys: Arc<KeyCache>,
+    uses: Arc<uses::Uses>,
+    quotas: Arc<quota::Quotas>,
     request_timeout: Duration,
     /// What was counted last, for whoever asks next.
     counted: Arc<forecast::Counted>,
     account: Arc<Account>,
     /// Boxed away, because hardly any installation has one.
     sender: Arc<Option<callback::Sender>>,
+    tokens: Option<Arc<Tokens>>,
+    /// Places for batches that are read at once.
+    batches: Arc<Semaphore>,
+    /// What streams of events share.
+    hub: Arc<stream::Hub>,
+    most_streams: usize,
+    /// What looks into the ring, where this process can.
+    ring: Option<Arc<dyn Survey>>,
+    /// What was seen there last.
+    surveyed: Arc<crew::Surveyed>,
 }
 
 impl Intake {
@@ -112,16 +148,42 @@ impl Intake {
             execute_within: None,
         };
         Self {
+            quotas: Arc::new(quota::Quotas::new(api, &clock)),
             schedule,
             clock,
             dice,
             terms: Arc::new(terms),
             keys: Arc::new(KeyCache::new(api.key_cache)),
+            uses: Arc::default(),
             request_timeout: api.request_timeout,
             counted: Arc::default(),
             account: Arc::default(),
             sender: Arc::default(),
+            tokens: None,
+            batches: Arc::new(Semaphore::new(batch::AT_ONCE)),
+            hub: Arc::new(stream::Hub::new(api.max_streams, None)),
+            most_streams: api.max_streams,
+            ring: None,
+            surveyed: Arc::default(),
         }
+    }
+
+    /// From now on the tokens of this identity provider are taken beside keys.
+    #[must_use]
+    pub fn with_tokens(self, tokens: Option<Arc<Tokens>>) -> Self {
+        Self { tokens, ..self }
+    }
+
+    /// From now on streams of events end when this turns true, or its sender is gone.
+    #[must_use]
+    pub fn ending_streams_at(self, stop: watch::Receiver<bool>) -> Self {
+        Self { hub: Arc::new(stream::Hub::new(self.most_streams, Some(stop))), ..self }
+    }
+
+    /// From now on the ring can be looked at.
+    #[must_use]
+    pub fn surveying(self, ring: Arc<dyn Survey>) -> Self {
+        Self { ring: Some(ring), ..self }
     }
 
     /// From now on the callbacks of this gateway are taken, if it has a secret for them.
@@ -147,43 +209,85 @@ impl Intake {
             request_timeout: self.request_timeout,
         };
         routes::router()
-            .with_state(self)
+            .with_state(self.clone())
             .merge(beside)
             .fallback(|| async { Problem::new(Code::RouteNotFound) })
             .method_not_allowed_fallback(|| async { Problem::new(Code::MethodNotAllowed) })
+            .layer(axum::middleware::from_fn_with_state(self, quota::guard))
             .layer(axum::middleware::from_fn_with_state(envelope, envelope::wrap))
     }
 
-    /// The actor behind the request's key, and the time.
+    /// The actor behind the request's key or token, and the time.
     ///
     /// # Errors
-    /// 401, 403, or 503 if the database cannot be asked.
+    /// 401, 403, 429, or 503 if the database cannot be asked.
     pub(crate) async fn authorise(&self, headers: &HeaderMap, scope: Scope) -> Result<Caller, Problem> {
         let caller = self.caller_of(headers, scope).await.inspect_err(|problem| match problem.code {
             Code::MissingScope => metrics::AUTHENTICATIONS_REFUSED.add(1, ["forbidden"]),
-            Code::Unauthenticated => metrics::AUTHENTICATIONS_REFUSED.add(1, ["unauthenticated"]),
-            // The database was away: nothing was refused.
+            Code::Unauthenticated => {
+                metrics::AUTHENTICATIONS_REFUSED.add(1, ["unauthenticated"]);
+                self.quotas.count_failure();
+            }
+            // The database was away, or there were too many: nothing was judged.
             _ => {}
         })?;
+        self.quotas.admit_actor(caller.actor.id)?;
+        if let Some(key) = caller.key_id {
+            self.uses.note(key, self.clock.mono(), &self.schedule);
+        }
         tracing::Span::current().record("actor", tracing::field::display(caller.actor.id.0));
         Ok(caller)
     }
 
     async fn caller_of(&self, headers: &HeaderMap, scope: Scope) -> Result<Caller, Problem> {
-        let hash = actor::bearer(headers)?.hash();
+        let credential = match actor::bearer(headers) {
+            Ok(credential) => credential,
+            Err(problem) => {
+                self.quotas.admit_stranger()?;
+                return Err(problem);
+            }
+        };
+        let hash = credential.hash();
         let asked_at = self.clock.mono();
         let known = match self.keys.get(&hash, asked_at) {
             Some(known) => Some(known),
             None => {
-                let found = self.schedule.api_key(&hash).await.map_err(limits::trouble)?;
-                let found = found.map(|record| Known::new(record, asked_at, self.clock.mono()));
-                if let Some(known) = &found {
-                    self.keys.put(hash, known.clone());
+                // Who was confirmed before is looked at again whatever others at the same address do.
+                if !self.keys.has_seen(&hash) {
+                    self.quotas.admit_stranger()?;
+                }
+                let found = self.look_up(&credential, asked_at).await?;
+                match &found {
+                    Some(known) => self.keys.put(hash, known.clone()),
+                    None => self.keys.forget_hash(&hash),
                 }
                 found
             }
         };
         actor::permit(known, scope, self.clock.mono())
+    }
+
+    async fn look_up(&self, credential: &Credential, asked_at: Mono) -> Result<Option<Known>, Problem> {
+        match credential {
+            Credential::Key(key) => {
+                let found = self.schedule.api_key(&key.hash()).await.map_err(limits::trouble)?;
+                Ok(found.map(|record| Known::of_key(record, asked_at, self.clock.mono())))
+            }
+            Credential::Token(text) => {
+                let Some(tokens) = self.tokens.as_ref() else { return Ok(None) };
+                let Some(told) = tokens.read(text.expose_secret()).await? else { return Ok(None) };
+                let asked = TokenActor {
+                    new_actor: self.dice.claim_id().0,
+                    name: told.actor.clone(),
+                    not_before: told.not_before,
+                    ends_at: told.ends_at,
+                };
+                let found = self.schedule.actor_of_token(asked).await.map_err(limits::trouble)?;
+                tokens.count(if found.is_some() { InTime::Yes } else { InTime::No });
+                let asked = (asked_at, self.clock.mono());
+                Ok(found.map(|(actor, now)| Known::of_token(told, actor, now, asked)))
+            }
+        }
     }
 }
 

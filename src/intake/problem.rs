@@ -77,7 +77,7 @@ codes! {
     DuplicateField = "duplicate_field", 400, No, "A field appears twice", "A name may stand once in an object: readers disagree about which of two values counts.";
     MissingField = "missing_field", 400, No, "A required field is missing", "The field has no default for this API client.";
     InvalidTime = "invalid_time", 400, No, "A time is not RFC 3339 with an offset", "Write times like 2030-01-31T09:00:00Z or with an offset such as +02:00. The leap second 60 is refused.";
-    UnknownParameter = "unknown_parameter", 400, No, "A query parameter is not known", "A list takes status, dueFrom, dueTo, createdFrom, createdTo, externalId, idempotencyKey, gatewayReference, limit and cursor. Others are refused, because a misspelt filter would otherwise list everything.";
+    UnknownParameter = "unknown_parameter", 400, No, "A query parameter is not known", "/openapi.json lists the parameters that this path takes. Others are refused, because a misspelt filter would otherwise list everything.";
     DuplicateParameter = "duplicate_parameter", 400, No, "A query parameter appears twice", "Each parameter may stand once. Several states go into one status, with commas between them.";
     InvalidParameter = "invalid_parameter", 400, No, "A query parameter is not usable", "errors names the parameter and says what it takes.";
     ConflictingParameters = "conflicting_parameters", 400, No, "Query parameters exclude each other", "A look-up by externalId, idempotencyKey or gatewayReference takes one of them and no cursor.";
@@ -86,13 +86,15 @@ codes! {
     InvalidIdempotencyKey = "invalid_idempotency_key", 400, No, "Idempotency-Key is not usable", "One header of 1 to 255 visible ASCII characters, bare or as an RFC 8941 string in double quotes.";
     InvalidCallback = "invalid_callback", 400, No, "The callback is not one", "A gateway's callback is an object of paymentId, key and status (charged or declined), and of nothing else.";
     InvalidSignature = "invalid_signature", 401, No, "Nobody known signed the callback", "Sign it as Standard Webhooks has it, with the secret of this gateway and a timestamp of the last 5 minutes.";
-    Unauthenticated = "unauthenticated", 401, No, "No valid API key", "Send Authorization: Bearer with a key that is complete, not revoked and not expired.";
-    MissingScope = "missing_scope", 403, No, "The API key lacks a scope", "Use a key that was given the scope named in WWW-Authenticate.";
+    Unauthenticated = "unauthenticated", 401, No, "No valid API key or token", "Send Authorization: Bearer with a key that is complete, not revoked and not expired, or with a token of the configured issuer.";
+    MissingScope = "missing_scope", 403, No, "A scope is missing", "Use a key or token that was given the scope named in WWW-Authenticate.";
     SamePerson = "same_person", 403, No, "A second person has to decide", "Whoever asked for it cannot decide it. Two keys of one API client are one person.";
     PaymentNotFound = "payment_not_found", 404, No, "No such payment", "No payment of this API client has that id. The payments of others are answered in the same way.";
     GatewayNotFound = "gateway_not_found", 404, No, "No such gateway", "No worker of this installation has registered a gateway of that name.";
     NothingToSwitch = "nothing_to_switch", 404, No, "The switch names nothing", "A switch is of everything (global/all), of a gateway by name, of a currency by code, or of an actor by id or name, and what it names must exist: one that stops nothing would be believed in.";
     RefundNotFound = "refund_not_found", 404, No, "No such refund", "There is no refund of this id.";
+    ActorNotFound = "actor_not_found", 404, No, "No such actor", "No API client has this name; one is made with its first key.";
+    ApiKeyNotFound = "api_key_not_found", 404, No, "No such API key", "No key has that id; GET /v1/ops/api-keys lists them.";
     ApprovalNotFound = "approval_not_found", 404, No, "No such approval", "Nothing was asked for under this id.";
     BulkNotFound = "bulk_not_found", 404, No, "No such bulk re-drive", "There is no bulk re-drive of this id.";
     RouteNotFound = "route_not_found", 404, No, "No such resource", "Nothing is served at this path.";
@@ -110,7 +112,13 @@ codes! {
     RefundsNotOffered = "refunds_not_offered", 409, No, "The gateway does not refund here", "gateway.refunds must be set where the gateway is proven to refund as its contract says.";
     NothingToRefund = "nothing_to_refund", 409, No, "Nothing is left of the charge", "All of it is given back or promised back; GET /v1/ops/refunds?paymentId= shows by which refunds.";
     RefundAboveCharge = "refund_above_charge", 409, No, "More than is left of the charge", "In sum no more is given back than was charged, counting what waits for approval or an answer.";
+    RefundNotWaiting = "refund_not_waiting", 409, No, "The refund does not wait for people", "It has ended, was never allowed, or the gateway is still asked about it; its status and needsHuman say which.";
+    RefundOnRecord = "refund_on_record", 409, No, "An answer says that money was given back", "Resolve it as refunded, with the gateway's own name of the refund and what was given back.";
+    RefundTooRecent = "refund_too_recent", 409, No, "A request of it may still arrive", "It was claimed within the last hour. Before that hour is over nobody can say that nothing will be given back.";
     RateNotSettable = "rate_not_settable", 409, No, "The rate cannot be set so", "A rate is set where gateway.rate is configured, from 1 up to that; left out, it returns to that.";
+    ApiKeyNameTaken = "api_key_name_taken", 409, No, "A live key has this name", "At most one live key of an actor has a name. Rotate that key, revoke it, or choose another name.";
+    ApiKeyNotLive = "api_key_not_live", 409, No, "The key has ended", "It was revoked or has expired, so nothing can take over from it. Make a new one.";
+    RotationUnderWay = "rotation_under_way", 409, No, "Two keys of this name are live", "A third is not made. Revoke one of them, or wait until the older one has ended.";
     NotParked = "not_parked", 409, No, "The payment is not parked", "It is not parked, or not any more: somebody else decided, or it was never held. paymentStatus says where it stands, its history who did it.";
     PaymentChanged = "payment_changed", 409, No, "The payment has changed", "Something was written about it since it was looked at. Look at it again.";
     ChargeOnRecord = "charge_on_record", 409, No, "A charge is on record", "An answer says that it was charged, under whichever key. Resolve it as charged, or refund it.";
@@ -120,11 +128,11 @@ codes! {
     NoChargeWanted = "no_charge_wanted", 409, No, "Nobody wants the charge any more", "Its deadline has passed, or its client wishes to cancel it, so no new key is opened for it.";
     NotProven = "not_proven", 409, No, "No proof that it was not charged", "A new key needs an answer on record that proves that nothing was charged under the present one.";
     ReferenceTaken = "reference_taken", 409, No, "The charge belongs to another payment", "One charge pays for one payment, and this reference is another's.";
-    ApprovalWaits = "approval_waits", 409, No, "Another release of it waits for approval", "Have that one decided first: GET /v1/ops/approvals lists it.";
+    ApprovalWaits = "approval_waits", 409, No, "Another act on it waits for approval", "Have that one decided first: GET /v1/ops/approvals lists it.";
     ApprovalDecided = "approval_decided", 409, No, "It was decided before", "An approval is decided once.";
     ApprovalExpired = "approval_expired", 409, No, "Its time is over", "Nobody decided within a day, or what was asked for had become impossible. Ask for it anew.";
     BulkDone = "bulk_done", 409, No, "The bulk re-drive is done", "Every payment of it was looked at. Make another one for what is parked now.";
-    BodyTooLarge = "body_too_large", 413, No, "The body is too large", "A request may have 16 KiB, a gateway's callback 64 KiB.";
+    BodyTooLarge = "body_too_large", 413, No, "The body is too large", "A request may have 16 KiB, a batch 8 MiB and each payment in it 16 KiB, a gateway's callback 64 KiB.";
     UriTooLong = "uri_too_long", 414, No, "The address is too long", "Path and query may have 8 KiB.";
     UnsupportedMediaType = "unsupported_media_type", 415, No, "The body must be application/json", "Send Content-Type: application/json, in UTF-8 and without a content encoding.";
     RawCardNumber = "raw_card_number", 422, No, "A card number was sent", "13 to 19 digits that pass the Luhn check are refused in every field and name of the body, and in Idempotency-Key where they look like a card's; they are neither stored, logged nor repeated. Send a token instead.";
@@ -134,19 +142,31 @@ codes! {
     TooManyPairs = "too_many_pairs", 422, No, "metadata has too many pairs", "metadata may have 50 pairs.";
     AmountNotPositive = "amount_not_positive", 422, No, "The amount is not positive", "amount counts minor units and is at least 1.";
     AmountAboveLimit = "amount_above_limit", 422, No, "The amount is above the limit", "This installation accepts no larger amount in one payment.";
+    DailyAmountReached = "daily_amount_reached", 422, No, "The day's amount is used up", "With this payment the API client would have created more in this currency than it may on one day of UTC. Cancelling gives nothing back; the key stays free.";
+    DailyCountReached = "daily_count_reached", 422, No, "The day's payments are used up", "The API client has created as many payments in this currency as it may on one day of UTC. Cancelling gives nothing back; the key stays free.";
     UnsupportedCurrency = "unsupported_currency", 422, No, "The currency is not supported", "currency is an upper-case ISO 4217 code that is in use on the due day.";
     DueInPast = "due_in_past", 422, No, "The due time has passed", "dueAt must lie in the future.";
     DueBeyondHorizon = "due_beyond_horizon", 422, No, "The due time is too far away", "dueAt lies beyond the time for which payments are accepted.";
     ExecuteBeforeNotAfterDue = "execute_before_not_after_due", 422, No, "The deadline is not after the due time", "executeBefore must be later than dueAt.";
     ExecuteBeforeWithinWindow = "execute_before_within_window", 422, No, "The deadline lies within the window", "executeBefore must not be earlier than dueAt + executeWithin.";
     UnknownGateway = "unknown_gateway", 422, No, "The gateway is not configured", "gateway must name a gateway of this installation.";
-    OutOfRange = "out_of_range", 422, No, "A number is out of range", "retry.maxSends is 1 to 6; executeWithin is 0 to 86400 seconds; ratePerS is 1 to 500.";
-    EvidenceDiffers = "evidence_differs", 422, No, "The evidence is of another charge", "A payment is resolved as charged only with the gateway's reference, and with exactly the amount and currency that were asked for.";
-    UnknownChoice = "unknown_choice", 422, No, "A choice is not known", "retry.onSoftDecline is retry or fail; retry.onExhausted is park or fail; as is charged or not_charged.";
+    OutOfRange = "out_of_range", 422, No, "A number is out of range", "retry.maxSends is 1 to 6; executeWithin is 0 to 86400 seconds; overlapSeconds is 0 to 2592000; a cap is 0 or more; ratePerS is 1 to 500.";
+    InvalidName = "invalid_name", 422, No, "A name is not usable", "A name has 1 to 100 characters on one line, no space at its ends and no card number in it.";
+    UnknownScope = "unknown_scope", 422, No, "A scope is not known", "errors says which there are.";
+    EndInPast = "end_in_past", 422, No, "The end has passed", "expiresAt must lie in the future.";
+    EvidenceDiffers = "evidence_differs", 422, No, "The evidence is of another charge", "A payment is resolved as charged only with the gateway's reference, and with exactly the amount and currency that were asked for; a refund as refunded only under the gateway's own name of it, in the currency of its charge.";
+    UnknownChoice = "unknown_choice", 422, No, "A choice is not known", "retry.onSoftDecline is retry or fail; retry.onExhausted is park or fail; as is charged or not_charged, and for a refund refunded or not_refunded.";
+    TooManyItems = "too_many_items", 422, No, "The batch has too many payments", "A batch may have 1000 payments.";
+    DuplicateItemKey = "duplicate_item_key", 422, No, "Two payments of the batch have one key", "Each payment of a batch has an idempotencyKey of its own. Nothing was created.";
+    BatchRefused = "batch_refused", 422, No, "Not all payments of the batch can be created", "atomic was asked for, so none was created; errors names every payment that stands in the way.";
+    RateLimited = "rate_limited", 429, Yes, "Too many requests", "The rate of this API client or address is used up, or too many keys from this address were refused. Nothing was done; send the same again after Retry-After. RateLimit says how much is left.";
     Internal = "internal", 500, Yes, "A defect on our side", "The request id finds it in our logs. Repeating the request with the same key is safe.";
     PaymentInFlight = "payment_in_flight", 503, Yes, "The payment's own outcome is being written", "Send the callback again after Retry-After.";
     DatabaseUnavailable = "database_unavailable", 503, Yes, "The schedule cannot be reached", "Repeat the request with the same key after Retry-After: it can create one payment only.";
+    TokenKeysUnavailable = "token_keys_unavailable", 503, Yes, "Tokens cannot be verified now", "The issuer's public keys could not be read. API keys are taken; repeat the request after Retry-After.";
     ScheduleNotReady = "schedule_not_ready", 503, Yes, "The due day is not prepared yet", "There is no room for this due day yet. Repeat the request with the same key after Retry-After.";
+    RingUnavailable = "ring_unavailable", 503, Yes, "The ring cannot be looked at", "This process has no Kafka, or Kafka does not answer. Payments do not wait for it.";
+    NoStreamFree = "no_stream_free", 503, Yes, "No stream can be opened now", "All streams of this process are taken, or it is about to stop. Connect again after Retry-After; nothing is missed with Last-Event-ID.";
     RequestTimedOut = "request_timed_out", 503, Yes, "The request took too long", "It may still succeed. Repeat it with the same key to learn its outcome.";
 }
 
@@ -184,7 +204,7 @@ pub struct Parts {
     pub payment: Option<(PaymentId, Option<Status>)>,
     /// JSON pointers that differ from the first request under this key.
     pub differs: Option<Vec<String>>,
-    /// Whole seconds, for 408 and 503.
+    /// Whole seconds, for 408, 429 and 503.
     pub retry_after_s: Option<u32>,
     /// The header that tells how to authenticate.
     pub www_authenticate: Option<String>,
@@ -349,22 +369,38 @@ mod tests {
             assert!((400..600).contains(&code.http()), "{code:?}");
             assert!(code.title().len() > 8 && !code.title().ends_with('.'), "{code:?}");
             assert!(code.doc().len() > 20 && code.doc().ends_with('.'), "{code:?}");
-            assert_eq!(code.retryable() == Retryable::Yes, matches!(code.http(), 408 | 500..), "{code:?}");
+            assert_eq!(
+                code.retryable() == Retryable::Yes,
+                matches!(code.http(), 408 | 429 | 500..),
+                "{code:?}"
+            );
         }
+    }
+
+    /// What a route says that it refuses is not yet refused.
+    fn without_lists(text: &str) -> String {
+        let (mut kept, mut rest) = (String::new(), text);
+        let lists = ["refusals: &[", "REFUSALS: &[Code] = &["];
+        while let Some((at, list)) = lists.iter().filter_map(|list| Some((rest.find(list)?, *list))).min() {
+            kept.push_str(&rest[..at]);
+            rest = rest[at + list.len()..].split_once(']').map_or("", |(_, after)| after);
+        }
+        kept + rest
     }
 
     #[test]
     fn every_code_is_used_outside_this_table() {
-        let root = FilePath::new(env!("CARGO_MANIFEST_DIR"));
-        let folders =
-            ["src/intake", "src/operations"].map(|folder| std::fs::read_dir(root.join(folder)).unwrap());
+        let root = FilePath::new(env!("CARGO_MANIFEST_DIR")).join("src");
         let mut code_text = String::new();
-        for entry in folders.into_iter().flatten() {
-            let path = entry.unwrap().path();
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            if name != "problem.rs" && !name.ends_with("_tests.rs") {
-                let text = std::fs::read_to_string(&path).unwrap();
-                code_text.push_str(text.split("#[cfg(test)]\nmod tests").next().unwrap());
+        let folders = ["intake", "operations"].map(|folder| walkdir::WalkDir::new(root.join(folder)));
+        for entry in folders.into_iter().flatten().filter_map(Result::ok) {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            // What is told of an answer is no answer.
+            let is_told = ["problem.rs", "openapi.rs"].contains(&name.as_str())
+                || entry.path().components().any(|part| part.as_os_str() == "openapi");
+            if name.ends_with(".rs") && !is_told && !name.ends_with("_tests.rs") {
+                let text = std::fs::read_to_string(entry.path()).unwrap();
+                code_text.push_str(&without_lists(text.split("#[cfg(test)]\nmod tests").next().unwrap()));
             }
         }
         let words: HashSet<&str> = code_text.split(|c: char| !c.is_alphanumeric() && c != ':').collect();

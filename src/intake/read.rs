@@ -4,6 +4,7 @@
 //! can probe for the payments of others.
 
 use super::actor::{Caller, Scope};
+use super::openapi::{Answer, Operation, Parameter, Place};
 use super::problem::{Code, Problem};
 use super::{Intake, headers, json, limits, wire};
 use crate::domain::ids::{ActorId, PaymentId};
@@ -15,6 +16,34 @@ use axum::http::header::{CACHE_CONTROL, ETAG, HeaderMap, HeaderValue};
 use axum::http::{Response, StatusCode};
 
 pub(super) type IdInPath = Result<Path<String>, PathRejection>;
+
+/// The id of every route of one payment.
+pub(super) const ID_IN_PATH: Parameter = Parameter {
+    place: Place::Path,
+    name: "id",
+    schema: r##"{"$ref":"#/components/schemas/PaymentId"}"##,
+    about: "The payment's id. Another client's is answered like one that does not exist.",
+};
+
+/// For a client that has an answer already.
+pub(super) const IF_NONE_MATCH: Parameter = Parameter {
+    place: Place::OptionalHeader,
+    name: "If-None-Match",
+    schema: r#"{"type":"string"}"#,
+    about: "The ETag of an earlier answer.",
+};
+
+pub(super) const TOLD: &[Operation] = &[Operation {
+    path: "/v1/scheduled-payments/{id}",
+    id: "readPayment",
+    tag: "payments",
+    summary: "A payment as it stands",
+    scope: Some(Scope::Read),
+    parameters: &[ID_IN_PATH, IF_NONE_MATCH],
+    answers: &[Answer { headers: &["ETag"], ..Answer::ok("Payment", "As it stands.") }, Answer::UNCHANGED],
+    refusals: &[Code::PaymentNotFound],
+    ..Operation::BARE
+}];
 
 pub(super) async fn get(
     State(intake): State<Intake>,

@@ -8,8 +8,10 @@
 //! otherwise.
 
 use super::actor::Scope;
-use super::{Intake, callback, cancel, create, forecast, history, list, problem, read};
-use axum::Router;
+use super::{
+    Intake, api_keys, batch, callback, cancel, caps, create, crew, docs, events, forecast, history, list,
+    openapi, problem, proof, read, stream,
+};
 
 /// What a request must bring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,26 +54,46 @@ pub struct Route {
     pub needs: Needs,
 }
 
+/// The routes of a stage whose handlers have this state: `ROUTES`, and `router` of exactly these.
 macro_rules! routes {
-    ($( $method:ident $path:literal, $needs:expr, $handler:path; )*) => {
+    ($state:ty; $( $method:ident $path:literal, $needs:expr, $handler:path; )*) => {
         /// Every route but health and metrics, in the order of the documents.
-        pub const ROUTES: &[Route] =
-            &[ $( Route { method: stringify!($method), path: $path, needs: $needs }, )* ];
+        pub const ROUTES: &[$crate::intake::Route] =
+            &[ $( $crate::intake::Route { method: stringify!($method), path: $path, needs: $needs }, )* ];
 
         /// The router of exactly these.
-        pub(super) fn router() -> Router<Intake> {
-            Router::new() $( .route($path, axum::routing::$method($handler)) )*
+        pub(super) fn router() -> axum::Router<$state> {
+            axum::Router::new() $( .route($path, axum::routing::$method($handler)) )*
         }
     };
 }
 
+pub(crate) use routes;
+
 routes! {
+    Intake;
     get "/v1/scheduled-payments", Needs::READ, list::get;
     post "/v1/scheduled-payments", Needs::WRITE, create::post;
+    post "/v1/scheduled-payments/batch", Needs::WRITE, batch::post;
     get "/v1/scheduled-payments/{id}", Needs::READ, read::get;
     delete "/v1/scheduled-payments/{id}", Needs::WRITE, cancel::delete;
     get "/v1/scheduled-payments/{id}/history", Needs::READ, history::get;
+    get "/v1/scheduled-payments/{id}/history/proof", Needs::READ, proof::get;
+    get "/v1/events", Needs::READ, events::get;
+    get "/v1/events/stream", Needs::READ, stream::get;
     get "/v1/forecast", Needs::OPERATE, forecast::get;
+    get "/v1/ops/workers", Needs::OPERATE, crew::workers;
+    get "/v1/ops/buckets", Needs::OPERATE, crew::buckets;
     post "/v1/gateway-callbacks/{gateway}", Needs::Signature, callback::post;
+    get "/v1/ops/api-keys", Needs::ADMIN, api_keys::get;
+    post "/v1/ops/api-keys", Needs::ADMIN, api_keys::post;
+    post "/v1/ops/api-keys/{id}/rotate", Needs::ADMIN, api_keys::rotate;
+    post "/v1/ops/api-keys/{id}/revoke", Needs::ADMIN, api_keys::revoke;
+    get "/v1/ops/actors/{name}/caps", Needs::OPERATE, caps::get;
+    put "/v1/ops/actors/{name}/caps", Needs::ADMIN, caps::put;
     get "/problems/{code}", Needs::Nothing, problem::page;
+    get "/openapi.json", Needs::Nothing, openapi::get;
+    get "/docs", Needs::Nothing, docs::way;
+    get "/docs/", Needs::Nothing, docs::page;
+    get "/docs/{file}", Needs::Nothing, docs::file;
 }

@@ -13,6 +13,7 @@
 //! two requests and not in one. Then the listener closes, connections that are idle still are closed, and
 //! requests in flight have `drain` to end.
 
+use super::address::Peer;
 use crate::platform::clock::SharedClock;
 use crate::platform::config::Api;
 use axum::Router;
@@ -157,10 +158,11 @@ impl Door {
                 // Reaped as they end, so that the set holds open connections only.
                 Some(_) = self.open.join_next() => {}
                 accepted = accept(&self.listener, &self.room, &self.clock) => {
-                    if let Some((stream, _, permit)) = accepted {
+                    if let Some((stream, peer, permit)) = accepted {
                         let _ = stream.set_nodelay(true);
                         let (app, words) = (self.app.clone(), self.words.clone());
-                        self.open.spawn(connection(stream, app, self.limits, words, permit));
+                        let accepted = (stream, Peer(peer), permit);
+                        self.open.spawn(connection(accepted, app, self.limits, words));
                     }
                 }
             }
@@ -209,13 +211,16 @@ fn is_of_the_peer(error: &io::Error) -> bool {
 }
 
 async fn connection(
-    stream: TcpStream,
+    (stream, peer, permit): (TcpStream, Peer, OwnedSemaphorePermit),
     app: Router,
     limits: Limits,
     words: Words,
-    permit: OwnedSemaphorePermit,
 ) {
     let Words { leaving, mut closing } = words;
+    let app = ServiceExt::<Request<Incoming>>::map_request(app, move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(peer);
+        request
+    });
     let app = ServiceExt::<Request<Incoming>>::map_response(app, move |mut answer: Response| {
         if *leaving.borrow() || leaving.has_changed().is_err() {
             answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

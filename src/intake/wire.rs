@@ -73,32 +73,39 @@ impl Draft {
     /// # Errors
     /// The first wrong shape in the order of the document, then the first missing field: 400.
     pub(super) fn read(body: &[u8]) -> Result<Self, Problem> {
-        let document = Node::read(body).map_err(|at| {
-            Problem::new(Code::MalformedJson).detail(format!(
-                "The body is not one JSON value in UTF-8 (line {}, column {}).",
-                at.line, at.column
-            ))
-        })?;
         let mut fields = Fields::default();
-        for (name, node) in object("", document)? {
+        for (name, node) in object("", document(body)?)? {
             fields.take(&name, node)?;
         }
-        let missing =
-            |name: &str| Problem::at(Code::MissingField, pointer("", name), format!("{name} is required."));
-        Ok(Self {
-            payee: fields.payee.ok_or_else(|| missing("payee"))?,
-            amount: fields.amount.ok_or_else(|| missing("amount"))?,
-            due_at: fields.due_at.ok_or_else(|| missing("dueAt"))?,
-            currency: fields.currency,
-            execute_before: fields.execute_before,
-            execute_within: fields.execute_within,
-            gateway: fields.gateway,
-            external_id: fields.external_id,
-            description: fields.description,
-            metadata: fields.metadata,
-            retry: fields.retry,
-        })
+        fields.whole()
     }
+
+    /// Reads a payment of a batch, which has its idempotency key among its fields.
+    ///
+    /// # Errors
+    /// As [`Self::read`]; the key is any text still.
+    pub(super) fn read_item(item: &str) -> Result<(String, Self), Problem> {
+        let (mut key, mut fields) = (None, Fields::default());
+        for (name, node) in object("", document(item.as_bytes())?)? {
+            if name == "idempotencyKey" {
+                key = Some(text(pointer("", &name), node)?);
+            } else {
+                fields.take(&name, node)?;
+            }
+        }
+        let missing =
+            || Problem::at(Code::MissingIdempotencyKey, "/idempotencyKey", "idempotencyKey is required.");
+        Ok((key.ok_or_else(missing)?, fields.whole()?))
+    }
+}
+
+fn document(body: &[u8]) -> Result<Node, Problem> {
+    Node::read(body).map_err(|at| {
+        Problem::new(Code::MalformedJson).detail(format!(
+            "The body is not one JSON value in UTF-8 (line {}, column {}).",
+            at.line, at.column
+        ))
+    })
 }
 
 impl Fields {
@@ -134,6 +141,25 @@ impl Fields {
             _ => return Err(unknown(at)),
         }
         Ok(())
+    }
+
+    /// Every required field is there.
+    fn whole(self) -> Result<Draft, Problem> {
+        let missing =
+            |name: &str| Problem::at(Code::MissingField, pointer("", name), format!("{name} is required."));
+        Ok(Draft {
+            payee: self.payee.ok_or_else(|| missing("payee"))?,
+            amount: self.amount.ok_or_else(|| missing("amount"))?,
+            due_at: self.due_at.ok_or_else(|| missing("dueAt"))?,
+            currency: self.currency,
+            execute_before: self.execute_before,
+            execute_within: self.execute_within,
+            gateway: self.gateway,
+            external_id: self.external_id,
+            description: self.description,
+            metadata: self.metadata,
+            retry: self.retry,
+        })
     }
 }
 

@@ -1,8 +1,8 @@
-//! Deletes what was kept for a time and is looked at no more: old counts of declines, and the names of old
-//! callbacks.
+//! Deletes what was kept for a time and is looked at no more: old counts of declines, the names of old
+//! callbacks, and what actors with caps created on days long past.
 //!
 //! **Promises.** At most [`MOST`] rows a transaction, so that it never holds locks for long; no count that a
-//! claim still adds up, and no callback that its sender may still repeat. **If this dies here**, two tables
+//! claim still adds up, and no callback that its sender may still repeat. **If this dies here**, three tables
 //! grow; claims read only the hours of their windows and stay as fast and as right.
 
 use super::runner::{Next, Tick};
@@ -31,6 +31,8 @@ impl<S: Upkeep> Tick for Forgets<S> {
         metrics::FORGOTTEN.add(declines, ["declines"]);
         let callbacks = self.schedule.forget_callbacks(MOST).await?;
         metrics::FORGOTTEN.add(callbacks, ["callbacks"]);
-        Ok(if declines.max(callbacks) >= u64::from(MOST) { Next::Now } else { Next::Later })
+        let days = self.schedule.forget_actor_days(MOST).await?;
+        metrics::FORGOTTEN.add(days, ["actor_days"]);
+        Ok(if declines.max(callbacks).max(days) >= u64::from(MOST) { Next::Now } else { Next::Later })
     }
 }

@@ -149,6 +149,10 @@ impl Upkeep for Tables {
         Ok(u64::from(limit) / 2)
     }
 
+    async fn forget_actor_days(&self, limit: u32) -> Result<u64, ScheduleError> {
+        Ok(u64::from(limit) / 4)
+    }
+
     async fn advance_oldest_open_day(&self) -> Result<chrono::NaiveDate, ScheduleError> {
         Ok(chrono::NaiveDate::default())
     }

@@ -25,6 +25,9 @@ pub trait Upkeep: Send + Sync + 'static {
     /// Deletes at most `limit` callbacks that no sender repeats any more; answers how many.
     fn forget_callbacks(&self, limit: u32) -> impl Future<Output = Result<u64, ScheduleError>> + Send;
 
+    /// Deletes at most `limit` sums of past days that no create adds to any more; answers how many.
+    fn forget_actor_days(&self, limit: u32) -> impl Future<Output = Result<u64, ScheduleError>> + Send;
+
     /// Moves the oldest open day as far on as no open row forbids; answers where it is.
     fn advance_oldest_open_day(&self) -> impl Future<Output = Result<NaiveDate, ScheduleError>> + Send;
 
@@ -47,6 +50,10 @@ impl Upkeep for Postgres {
 
     async fn forget_callbacks(&self, limit: u32) -> Result<u64, ScheduleError> {
         Self::forget_callbacks(self, limit).await
+    }
+
+    async fn forget_actor_days(&self, limit: u32) -> Result<u64, ScheduleError> {
+        Self::forget_actor_days(self, limit).await
     }
 
     async fn advance_oldest_open_day(&self) -> Result<NaiveDate, ScheduleError> {

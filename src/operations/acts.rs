@@ -1,5 +1,6 @@
 //! `GET /v1/ops/acts`: who did what to what, and why; the newest first.
 
+use super::parked::line;
 use super::{Desk, shapes};
 use crate::intake::{Pairs, Problem, Scope, json, trouble};
 use crate::schedule::ActFilter;
@@ -16,8 +17,8 @@ pub(super) async fn list(
     let pairs = Pairs::read(&uri, &["subject", "operator", "limit", "cursor"])?;
     let limit = pairs.limit()?;
     let filter = ActFilter {
-        subject: pairs.text("subject").map(str::to_owned),
-        operator: pairs.text("operator").map(str::to_owned),
+        subject: pairs.read_as("subject", LINE, line)?,
+        operator: pairs.read_as("operator", LINE, line)?,
         // The number of the last act of the page before: acts are only ever added at the other end.
         before: pairs
             .read_as("cursor", "Expected the cursor of the page before.", |text| text.parse().ok())?,
@@ -27,3 +28,6 @@ pub(super) async fn list(
     let next = found.last().filter(|_| found.len() == limit).map(|last| last.id.to_string());
     Ok(json(StatusCode::OK, shapes::page(found.iter().map(shapes::act).collect(), next)))
 }
+
+/// What a subject or an operator is.
+const LINE: &str = "Expected a text on one line.";

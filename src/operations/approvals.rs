@@ -3,14 +3,14 @@
 //! The word and what it allows are one transaction. Whoever asked is refused; of two who decide at once one wins,
 //! and the other is told 409.
 
-use super::{Desk, IdInPath, refusal, shapes, text};
+use super::{Desk, IdInPath, refund_resolve, refusal, shapes, uuid};
+use crate::domain::state::Status;
 use crate::intake::{Code, Pairs, Problem, Scope, json, trouble};
 use crate::platform::metrics;
 use crate::schedule::{ActTerms, Approval, ApprovalStatus, ApprovalVerdict, CarriedOut, Decided, Obstacle};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Response, StatusCode, Uri};
-use uuid::Uuid;
 
 pub(super) async fn list(
     State(desk): State<Desk>,
@@ -23,17 +23,17 @@ pub(super) async fn list(
     let status = pairs.read_as("status", wanted, ApprovalStatus::from_text)?;
     let limit = pairs.limit()?;
     // The cursor is the last approval of the page before: its place never changes.
+    let schedule = desk.intake.schedule();
     let after = match pairs.text("cursor") {
-        Some(text) => Some(
-            desk.approval(text)
-                .await
-                .map_err(|_| Problem::at(Code::InvalidCursor, "/cursor", Code::InvalidCursor.doc()))?,
-        ),
+        Some(text) => {
+            let invalid = || Problem::at(Code::InvalidCursor, "/cursor", Code::InvalidCursor.doc());
+            let id = text.parse().map_err(|_| invalid())?;
+            let last = schedule.approval(id).await.map_err(trouble)?.ok_or_else(invalid)?;
+            Some((last.asked_at, last.id))
+        }
         None => None,
     };
-    let after = after.map(|approval| (approval.asked_at, approval.id));
     let most = u32::try_from(limit).unwrap_or(u32::MAX);
-    let schedule = desk.intake.schedule();
     let status = status.unwrap_or(ApprovalStatus::Pending);
     let found = schedule.approvals(status, after, most).await.map_err(trouble)?;
     let next = found.last().filter(|_| found.len() == limit).map(|last| last.id.to_string());
@@ -46,7 +46,9 @@ pub(super) async fn show(
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     desk.intake.look(&headers, Scope::Operate).await?;
-    Ok(answer(&desk.approval(&text(id)).await?))
+    let id = uuid(id, Code::ApprovalNotFound)?;
+    let found = desk.intake.schedule().approval(id).await.map_err(trouble)?;
+    Ok(answer(&found.ok_or_else(|| Problem::new(Code::ApprovalNotFound))?))
 }
 
 pub(super) async fn approve(
@@ -73,7 +75,7 @@ async fn decide(
 ) -> Result<Response<Body>, Problem> {
     let (caller, mut form) = desk.intake.act(request, Scope::Approve, &["reason"]).await?;
     let reason = form.reason()?;
-    let id = approval_id(&text(id))?;
+    let id = uuid(id, Code::ApprovalNotFound)?;
     let terms = ActTerms { retryable_codes: desk.rules.retryable_codes.clone() };
     let schedule = desk.intake.schedule();
     let decided = schedule.decide_approval(id, &caller.operator, verdict, &reason, &terms).await;
@@ -86,6 +88,12 @@ fn told(decided: Decided) -> Result<Response<Body>, Problem> {
     match decided {
         Decided::Approved(approval, CarriedOut::Redriven(status)) => {
             metrics::PAYMENT_TRANSITIONS.add(1, [status.as_str(), "redriven"]);
+            Ok(answer(&approval))
+        }
+        Decided::Approved(approval, CarriedOut::RefundClosed(closed)) => {
+            if closed.is_whole {
+                metrics::PAYMENT_TRANSITIONS.add(1, [Status::Refunded.as_str(), "refunded"]);
+            }
             Ok(answer(&approval))
         }
         Decided::Approved(approval, CarriedOut::RefundAllowed(_)) | Decided::Rejected(approval) => {
@@ -105,6 +113,9 @@ fn told(decided: Decided) -> Result<Response<Body>, Problem> {
             Err(refusal::refusal(why, approval.payment, None))
         }
         Decided::Impossible(approval, Obstacle::RefundIsVoid) => Err(about(Code::ApprovalExpired, &approval)),
+        Decided::Impossible(approval, Obstacle::Refund(why)) => {
+            Err(refund_resolve::refusal(why, Some(approval.payment)))
+        }
         Decided::Impossible(_, Obstacle::Unreadable) => Err(Problem::new(Code::Internal)),
         Decided::NotFound => Err(Problem::new(Code::ApprovalNotFound)),
     }
@@ -116,15 +127,4 @@ fn about(code: Code, approval: &Approval) -> Problem {
 
 fn answer(approval: &Approval) -> Response<Body> {
     json(StatusCode::OK, shapes::bytes(&shapes::approval(approval)))
-}
-
-fn approval_id(text: &str) -> Result<Uuid, Problem> {
-    text.parse().map_err(|_| Problem::new(Code::ApprovalNotFound))
-}
-
-impl Desk {
-    async fn approval(&self, text: &str) -> Result<Approval, Problem> {
-        let found = self.intake.schedule().approval(approval_id(text)?).await.map_err(trouble)?;
-        found.ok_or_else(|| Problem::new(Code::ApprovalNotFound))
-    }
 }

@@ -4,7 +4,7 @@
 //! What one person may not release alone is counted and skipped.
 
 use super::parked::gateway_name;
-use super::{Desk, IdInPath, shapes, text};
+use super::{Desk, IdInPath, shapes, uuid};
 use crate::domain::reason::Reason;
 use crate::intake::{Code, Form, Problem, Scope, json, trouble};
 use crate::platform::metrics;
@@ -12,7 +12,6 @@ use crate::schedule::{BulkStatus, BulkSwitched, NewBulk, ParkedFilter};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Response, StatusCode};
-use uuid::Uuid;
 
 /// The fields of a filter.
 const FILTER: [&str; 5] = ["reason", "gateway", "actor", "dueFrom", "dueTo"];
@@ -46,7 +45,7 @@ pub(super) async fn show(
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     desk.intake.look(&headers, Scope::Operate).await?;
-    let found = desk.intake.schedule().bulk(bulk_id(&text(id))?).await.map_err(trouble)?;
+    let found = desk.intake.schedule().bulk(uuid(id, Code::BulkNotFound)?).await.map_err(trouble)?;
     let found = found.ok_or_else(|| Problem::new(Code::BulkNotFound))?;
     Ok(json(StatusCode::OK, shapes::bulk(&found)))
 }
@@ -75,9 +74,9 @@ async fn switch(
 ) -> Result<Response<Body>, Problem> {
     let (caller, mut form) = desk.intake.act(request, Scope::Redrive, &["reason"]).await?;
     let reason = form.reason()?;
+    let id = uuid(id, Code::BulkNotFound)?;
     let schedule = desk.intake.schedule();
-    let switched =
-        schedule.switch_bulk(bulk_id(&text(id))?, to, &caller.operator, &reason).await.map_err(trouble)?;
+    let switched = schedule.switch_bulk(id, to, &caller.operator, &reason).await.map_err(trouble)?;
     let act = if to == BulkStatus::Running { "start_bulk_redrive" } else { "stop_bulk_redrive" };
     match switched {
         BulkSwitched::Now(bulk) | BulkSwitched::Already(bulk) => {
@@ -90,10 +89,6 @@ async fn switch(
         }
         BulkSwitched::NotFound => Err(Problem::new(Code::BulkNotFound)),
     }
-}
-
-fn bulk_id(text: &str) -> Result<Uuid, Problem> {
-    text.parse().map_err(|_| Problem::new(Code::BulkNotFound))
 }
 
 impl Desk {

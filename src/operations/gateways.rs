@@ -3,6 +3,7 @@
 //! What a beat shares among workers is what is shown. An order is one statement with its act; workers follow it
 //! from their next beat on, a second later at most.
 
+use super::parked::gateway_name;
 use super::{Desk, IdInPath, shapes, text};
 use crate::domain::ids::GatewayName;
 use crate::domain::pace::{Breaker, Pace};
@@ -107,17 +108,21 @@ impl Desk {
         read: impl Fn(&mut Form, Option<u32>) -> Result<GatewayChange, Problem>,
     ) -> Result<Response<Body>, Problem> {
         let (caller, mut form) = self.intake.act(request, Scope::Gateways, fields).await?;
-        let name = GatewayName(text(name));
+        let name = gateway_name(&text(name)).ok_or_else(|| Problem::new(Code::GatewayNotFound))?;
         let reason = form.reason()?;
+        // What is not there has no rate to be set either.
+        self.standing(&name).await?;
         let what = read(&mut form, self.profile_of(&name).map(|profile| profile.calls_per_second))?;
         let order = GatewayOrder { name: name.clone(), what, by: caller.operator, reason };
-        let schedule = self.intake.schedule();
-        let answer = schedule.order_gateway(&order).await.map_err(trouble)?;
+        let answer = self.intake.schedule().order_gateway(&order).await.map_err(trouble)?;
         metrics::OPERATOR_ACTS.add(1, [act, if answer == GatewayAnswer::Done { "done" } else { "refused" }]);
-        let standings = schedule.gateways().await.map_err(trouble)?;
-        let found = standings.iter().find(|standing| standing.name == name);
-        let standing = found.ok_or_else(|| Problem::new(Code::GatewayNotFound))?;
-        Ok(json(StatusCode::OK, shapes::bytes(&shown(standing, self))))
+        Ok(json(StatusCode::OK, shapes::bytes(&shown(&self.standing(&name).await?, self))))
+    }
+
+    async fn standing(&self, name: &GatewayName) -> Result<GatewayStanding, Problem> {
+        let standings = self.intake.schedule().gateways().await.map_err(trouble)?;
+        let found = standings.into_iter().find(|standing| standing.name == *name);
+        found.ok_or_else(|| Problem::new(Code::GatewayNotFound))
     }
 
     fn profile_of(&self, name: &GatewayName) -> Option<&Profile> {

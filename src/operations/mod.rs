@@ -16,6 +16,7 @@ mod bulk;
 mod gateways;
 mod parked;
 mod redrive;
+mod refund_resolve;
 mod refunds;
 mod refusal;
 mod resolve;
@@ -23,19 +24,24 @@ mod shapes;
 mod switches;
 
 use crate::gateway::{DECLINE_TABLE, may_retry};
-use crate::intake::Intake;
+use crate::intake::{Code, Intake, Needs, Problem};
 use crate::platform::config;
 use axum::Router;
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
-use axum::routing::{get, post, put};
 use std::sync::Arc;
+use uuid::Uuid;
 
 /// An id in a path; what cannot be read is no id.
 type IdInPath = Result<Path<String>, PathRejection>;
 
 fn text(path: IdInPath) -> String {
     path.map(|Path(text)| text).unwrap_or_default()
+}
+
+/// The number of something that is not a payment; what is none names nothing.
+fn uuid(path: IdInPath, none: Code) -> Result<Uuid, Problem> {
+    text(path).parse().map_err(|_| Problem::new(none))
 }
 
 /// Everything that a person's request needs. Cheap to clone.
@@ -72,30 +78,35 @@ impl Desk {
 
     /// The people's routes, to be served beside the clients'.
     pub fn routes(self) -> Router {
-        Router::new()
-            .route("/v1/ops/parked", get(parked::list))
-            .route("/v1/ops/parked/{id}", get(parked::show))
-            .route("/v1/ops/parked/{id}/redrive", post(redrive::post))
-            .route("/v1/ops/parked/{id}/resolve", post(resolve::post))
-            .route("/v1/ops/bulk-redrives", post(bulk::create))
-            .route("/v1/ops/bulk-redrives/{id}", get(bulk::show))
-            .route("/v1/ops/bulk-redrives/{id}/start", post(bulk::start))
-            .route("/v1/ops/bulk-redrives/{id}/stop", post(bulk::stop))
-            .route("/v1/ops/approvals", get(approvals::list))
-            .route("/v1/ops/approvals/{id}", get(approvals::show))
-            .route("/v1/ops/approvals/{id}/approve", post(approvals::approve))
-            .route("/v1/ops/approvals/{id}/reject", post(approvals::reject))
-            .route("/v1/ops/acts", get(acts::list))
-            .route("/v1/ops/gateways", get(gateways::list))
-            .route("/v1/ops/gateways/{id}/pause", post(gateways::pause))
-            .route("/v1/ops/gateways/{id}/resume", post(gateways::resume))
-            .route("/v1/ops/gateways/{id}/rate", put(gateways::rate))
-            .route("/v1/ops/kill-switches", get(switches::list))
-            .route("/v1/ops/kill-switches/{kind}/{value}", put(switches::put))
-            .route("/v1/ops/refunds", get(refunds::list).post(refunds::post))
-            .route("/v1/ops/refunds/{id}", get(refunds::show))
-            .with_state(self)
+        router().with_state(self)
     }
+}
+
+crate::intake::routes! {
+    Desk;
+    get "/v1/ops/parked", Needs::OPERATE, parked::list;
+    get "/v1/ops/parked/{id}", Needs::OPERATE, parked::show;
+    post "/v1/ops/parked/{id}/redrive", Needs::REDRIVE, redrive::post;
+    post "/v1/ops/parked/{id}/resolve", Needs::REDRIVE, resolve::post;
+    post "/v1/ops/bulk-redrives", Needs::REDRIVE, bulk::create;
+    get "/v1/ops/bulk-redrives/{id}", Needs::OPERATE, bulk::show;
+    post "/v1/ops/bulk-redrives/{id}/start", Needs::REDRIVE, bulk::start;
+    post "/v1/ops/bulk-redrives/{id}/stop", Needs::REDRIVE, bulk::stop;
+    get "/v1/ops/approvals", Needs::OPERATE, approvals::list;
+    get "/v1/ops/approvals/{id}", Needs::OPERATE, approvals::show;
+    post "/v1/ops/approvals/{id}/approve", Needs::APPROVE, approvals::approve;
+    post "/v1/ops/approvals/{id}/reject", Needs::APPROVE, approvals::reject;
+    get "/v1/ops/acts", Needs::OPERATE, acts::list;
+    get "/v1/ops/gateways", Needs::OPERATE, gateways::list;
+    post "/v1/ops/gateways/{id}/pause", Needs::GATEWAYS, gateways::pause;
+    post "/v1/ops/gateways/{id}/resume", Needs::GATEWAYS, gateways::resume;
+    put "/v1/ops/gateways/{id}/rate", Needs::GATEWAYS, gateways::rate;
+    get "/v1/ops/kill-switches", Needs::OPERATE, switches::list;
+    put "/v1/ops/kill-switches/{kind}/{value}", Needs::GATEWAYS, switches::put;
+    get "/v1/ops/refunds", Needs::REFUND, refunds::list;
+    post "/v1/ops/refunds", Needs::REFUND, refunds::post;
+    get "/v1/ops/refunds/{id}", Needs::REFUND, refunds::show;
+    post "/v1/ops/refunds/{id}/resolve", Needs::REFUND, refund_resolve::post;
 }
 
 /// Codes of declines after which something may be sent again; every other one is for good.

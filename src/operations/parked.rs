@@ -25,8 +25,12 @@ pub(super) async fn list(
     let filter = ParkedFilter {
         reason: pairs.read_as("reason", "Expected one of the registry of reasons.", Reason::from_text)?,
         gateway: pairs.read_as("gateway", "Expected a gateway's name.", gateway_name)?,
-        actor: match pairs.text("actor") {
-            Some(text) => Some(desk.actor(text).await?),
+        actor: match pairs.read_as(
+            "actor",
+            "Expected a client's name or id, 100 characters at most.",
+            actor,
+        )? {
+            Some(text) => Some(desk.actor(&text).await?),
             None => None,
         },
         due_from: pairs.time("dueFrom")?,
@@ -76,6 +80,16 @@ impl Desk {
 /// 404, like an unknown one.
 pub(super) fn payment_id(text: &str) -> Result<PaymentId, Problem> {
     text.parse().map_err(|_| Problem::new(Code::PaymentNotFound).detail(WhyNot::NoSuchPayment.explanation()))
+}
+
+/// A name, a subject or a person, as a query gives it.
+pub(super) fn line(text: &str) -> Option<String> {
+    (!text.is_empty() && !text.chars().any(char::is_control)).then(|| text.to_owned())
+}
+
+/// What can name a client, as the document has it.
+fn actor(text: &str) -> Option<String> {
+    line(text).filter(|text| text.chars().count() <= 100)
 }
 
 /// A name as the settings allow it.

@@ -4,7 +4,7 @@
 //! refuses it. Who sends `version` is refused if anything was written about the payment since.
 
 use super::{Desk, IdInPath, refusal, shapes, text};
-use crate::domain::parked::{self, Act, KeyWanted};
+use crate::domain::parked::{self, Act, KeyWanted, WhyNot};
 use crate::intake::{Caller, Code, Problem, Scope, json, trouble};
 use crate::platform::metrics;
 use crate::schedule::{ApprovalKind, AskedFor, NewApproval, ParkedView, Redrive};
@@ -112,6 +112,7 @@ impl Desk {
             AskedFor::Waiting(_) => {
                 Err(Problem::new(Code::ApprovalWaits).about(payment.id, Some(payment.status)))
             }
+            AskedFor::Decided => Err(refusal::refusal(WhyNot::Changed, payment.id, Some(payment.status))),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `/v1/ops/refunds`: to ask for money to be given back, and to see what became of it.
+//! `/v1/ops/refunds`: to ask for money to be given back, and to see what became of it, or which wait for people.
 //!
 //! What is asked for is a named charge of one payment. It is answered 202 with an approval, always: one person never
 //! moves money alone. Repeated with the same `Idempotency-Key` it is the same refund. Workers send what was
@@ -20,8 +20,6 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 const FIELDS: [&str; 4] = ["paymentId", "gatewayReference", "amount", "reason"];
-/// Longest gateway reference, in characters.
-const REFERENCE_CHARS: usize = 255;
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 pub(super) async fn post(State(desk): State<Desk>, request: Request) -> Result<Response<Body>, Problem> {
@@ -30,7 +28,7 @@ pub(super) async fn post(State(desk): State<Desk>, request: Request) -> Result<R
     let key = idempotency_key(&headers)?;
     let id = form.text("paymentId", 64)?.ok_or_else(|| form.missing("paymentId"))?;
     let payment: PaymentId = id.parse().map_err(|_| Problem::new(Code::PaymentNotFound))?;
-    let reference = form.text("gatewayReference", REFERENCE_CHARS)?;
+    let reference = form.reference("gatewayReference")?;
     let reference = reference.ok_or_else(|| form.missing("gatewayReference"))?;
     let sent = form.integer("amount")?;
     let amount = sent.map(|minor| {
@@ -109,13 +107,21 @@ pub(super) async fn list(
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     desk.intake.look(&headers, Scope::Refund).await?;
-    let pairs = Pairs::read(&uri, &["paymentId"])?;
+    let pairs = Pairs::read(&uri, &["paymentId", "needsHuman"])?;
     let payment: Option<PaymentId> =
         pairs.read_as("paymentId", "Expected a payment's id.", |text| text.parse().ok())?;
-    let payment = payment.ok_or_else(|| {
-        Problem::at(Code::InvalidParameter, "/paymentId", "Name the payment whose refunds to list.")
-    })?;
-    let found = desk.intake.schedule().refunds_of(payment).await.map_err(trouble)?;
+    let waits = pairs.read_as("needsHuman", "Expected true.", |text| (text == "true").then_some(()))?;
+    let schedule = desk.intake.schedule();
+    let found = match (payment, waits) {
+        (Some(payment), None) => schedule.refunds_of(payment).await,
+        (None, Some(())) => schedule.refunds_for_people().await,
+        (Some(_), Some(())) | (None, None) => {
+            let why =
+                "Name the payment whose refunds to list, or ask with needsHuman=true for those that wait.";
+            return Err(Problem::at(Code::InvalidParameter, "/paymentId", why));
+        }
+    };
+    let found = found.map_err(trouble)?;
     Ok(json(StatusCode::OK, shapes::page(found.iter().map(shown).collect(), None)))
 }
 
@@ -159,5 +165,10 @@ fn shown(refund: &Refund) -> Value {
         "attempts": refund.attempt,
         "openSends": refund.open_sends,
         "finishedAt": refund.finished_at.map(utc),
+        "givenBack": (refund.status == RefundStatus::Refunded)
+            .then(|| refund.given_back.unwrap_or(refund.amount.minor).get()),
+        "resolvedBy": refund.resolved_by,
+        "resolvedApprovalId": refund.resolved_approval,
+        "evidence": refund.evidence,
     })
 }

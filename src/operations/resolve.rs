@@ -57,33 +57,52 @@ fn order(
     caller: Caller,
     mut form: Form,
 ) -> Result<Resolve, Problem> {
-    let mut given = form.form("evidence", &EVIDENCE)?.ok_or_else(|| form.missing("evidence"))?;
-    let source = given.text("source", 100)?.ok_or_else(|| given.missing("source"))?;
-    let reference = given.text("gatewayReference", 255)?;
-    let amount = given.integer("amount")?;
-    let currency = given.text("currency", 3)?;
-    let note = given.text("note", 500)?;
-    let money = amount.and_then(Minor::new).zip(currency.as_deref().and_then(Currency::from_code));
-    let money = money.map(|(minor, currency)| Money { minor, currency });
+    let Evidence { reference, money, kept } = evidence(&mut form)?;
     let charged = match act {
-        Act::ResolveCharged => Some((reference.clone().unwrap_or_default(), money)),
+        Act::ResolveCharged => Some((reference.unwrap_or_default(), money)),
         Act::ResolveNotCharged | Act::Redrive | Act::RedriveNewEpoch => None,
     };
-    let mut evidence = Map::new();
-    let kept = [
-        ("source", Some(Value::from(source))),
-        ("gatewayReference", reference.map(Value::from)),
-        ("amount", amount.map(Value::from)),
-        ("currency", currency.map(Value::from)),
-        ("note", note.map(Value::from)),
-    ];
-    evidence.extend(kept.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
     Ok(Resolve {
         payment,
         charged,
         by: caller.operator,
         version: version(form.integer("version")?),
         reason: form.reason()?,
-        evidence: Value::Object(evidence),
+        evidence: kept,
     })
+}
+
+/// What a person saw.
+pub(super) struct Evidence {
+    /// The gateway's own name of it.
+    pub(super) reference: Option<String>,
+    /// How much; `None` without one, or for a currency or amount that we know none of.
+    pub(super) money: Option<Money>,
+    /// All of it, as it is kept for good.
+    pub(super) kept: Value,
+}
+
+/// Reads the evidence of an act.
+///
+/// # Errors
+/// 400 without it or its source, 422 for what cannot be kept.
+pub(super) fn evidence(form: &mut Form) -> Result<Evidence, Problem> {
+    let mut given = form.form("evidence", &EVIDENCE)?.ok_or_else(|| form.missing("evidence"))?;
+    let source = given.text("source", 100)?.ok_or_else(|| given.missing("source"))?;
+    let reference = given.reference("gatewayReference")?;
+    let amount = given.integer("amount")?;
+    let currency = given.text("currency", 3)?;
+    let note = given.text("note", 500)?;
+    let money = amount.and_then(Minor::new).zip(currency.as_deref().and_then(Currency::from_code));
+    let mut kept = Map::new();
+    let all = [
+        ("source", Some(Value::from(source))),
+        ("gatewayReference", reference.clone().map(Value::from)),
+        ("amount", amount.map(Value::from)),
+        ("currency", currency.map(Value::from)),
+        ("note", note.map(Value::from)),
+    ];
+    kept.extend(all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+    let money = money.map(|(minor, currency)| Money { minor, currency });
+    Ok(Evidence { reference, money, kept: Value::Object(kept) })
 }

@@ -6,7 +6,7 @@
 
 use super::{Desk, shapes};
 use crate::domain::switches::{Switch, SwitchKind, Turned};
-use crate::intake::{Code, Problem, Scope, json, trouble, utc};
+use crate::intake::{Code, Problem, Scope, actor_name, json, trouble, utc};
 use crate::platform::metrics;
 use crate::schedule::{SwitchAnswer, SwitchOrder, ThrownSwitch};
 use axum::body::Body;
@@ -82,7 +82,7 @@ fn is_beyond_gateways(kind: SwitchKind) -> bool {
 fn canonical(kind: SwitchKind, value: String) -> Option<String> {
     match Switch::of(kind, &value) {
         Some(switch) => Some(switch.value),
-        None if kind == SwitchKind::Actor && (1..=100).contains(&value.chars().count()) => Some(value),
+        None if kind == SwitchKind::Actor => actor_name(&value).ok(),
         None => None,
     }
 }
@@ -101,6 +101,7 @@ mod tests {
         assert_eq!(read(SwitchKind::Currency, "EUR").as_deref(), Some("EUR"));
         assert_eq!(read(SwitchKind::Currency, "eur"), None);
         assert_eq!(read(SwitchKind::Actor, "shop").as_deref(), Some("shop"));
+        assert_eq!(read(SwitchKind::Actor, "sh\0p"), None);
         let id = "0190F3C1-0000-7000-8000-0000000000AB";
         assert_eq!(read(SwitchKind::Actor, id), Some(id.to_ascii_lowercase()));
     }

@@ -26,6 +26,7 @@ pub use simulated::{ALL, Defect, Defects, Latency, Outage, OutageKind};
 pub use value::{Secret, Value};
 
 use crate::domain::window::Window;
+use ipnet::IpNet;
 use std::time::Duration;
 
 /// One row of the table, as loading and showing see it.
@@ -130,8 +131,24 @@ settings! {
         request_timeout: Duration = secs(10), "A request is answered after this long: 503, or 408 while its body has not arrived.";
         header_timeout: Duration = secs(10), "A connection that has not sent its headers by then is closed.";
         max_connections: usize = 4_096, "Connections open at once; more wait.";
+        max_streams: usize = 256, "Streams of events open at once; more are refused with 503.";
         key_cache: Duration = secs(3), "How long a verified API key is believed; under 5 s.";
+        rate_per_actor: u32 = 0, "Requests a second taken from one actor by this process, with as many at once after a pause; more are 429. 0: no limit.";
+        rate_per_address: u32 = 0, "The same from one address (an IPv6 /64), whoever it is. 0: no limit.";
+        failed_auth_per_address: u32 = 600, "Refused keys and tokens a minute from one address; past that, only those confirmed before are looked at. 0: no limit.";
+        trusted_proxies: Vec<IpNet> = Vec::new(), "Networks of proxies whose X-Forwarded-For is believed, like 10.0.0.0/8,fd00::/8; empty: the peer's address counts.";
         drain_grace: Duration = secs(5), "Asked to stop, it says that it is not ready and goes on taking requests for so long, until load balancers have heard it.";
+    }
+    /// Tokens of an identity provider, taken beside API keys.
+    oidc: Oidc {
+        issuer: String = String::new(), "Whose tokens are taken, exactly as their iss says it; empty: nobody's.";
+        audience: String = String::new(), "What their aud must name.";
+        jwks: String = String::new(), "Its public keys (JWKS): an https URL, or a file.";
+        refresh: Duration = secs(300), "How often the keys are read anew; a kid that is not known is looked for at once, at most every 10s.";
+        leeway: Duration = secs(30), "Its clock and the database's may differ by so much; at most 30s.";
+        actor_claim: String = "sub".into(), "Claim that names the actor, which is made if it is new; never one that its users choose themselves.";
+        scope_claim: String = "scope".into(), "Claim that says what may be done: a text with spaces, or a list of texts.";
+        scopes: String = String::new(), "What its values give, like shop=payments:read+payments:write,support=ops:read; empty: those that are scopes give themselves.";
     }
     /// From the outbox to the ring.
     relay: Relay {
@@ -240,5 +257,11 @@ settings! {
     /// Where a role other than the API can be looked at.
     metrics: Metrics {
         listen: String = String::new(), "Address of /metrics, /livez and /readyz for roles other than the API; empty: none.";
+    }
+    /// The commands of people, which are clients of the API like any other.
+    client: Client {
+        url: String = "http://127.0.0.1:8080".into(), "Where the API is; also PUNCTUAL_URL.";
+        api_key: Secret = Secret::default(), "API key of whoever uses the commands; also PUNCTUAL_API_KEY. Secret.";
+        timeout: Duration = secs(30), "Longest wait for one answer; longer than api.request_timeout, so that the API's own word comes first.";
     }
 }

@@ -25,7 +25,7 @@ exits! {
     Done = 0: "Done.",
     Failed = 1: "It failed; the message says why.",
     Usage = 2: "The command line or the settings are wrong; nothing was started.",
-    NotAllowed = 4: "The key lacks the scope, or a second person is needed.",
+    NotAllowed = 4: "The API key is not known or lacks the scope, or a second person is needed.",
     NotFound = 5: "No such thing, or not yours.",
     Conflict = 6: "The state does not allow it; the answer names the state.",
     Replaced = 7: "Another process took over its name; give each a name of its own.",

@@ -88,8 +88,19 @@ metrics! {
     Counter CANCELS = "cancel_total", Count, "Cancel requests by answer.",
         [result: Closed(&["cancelled", "wished", "refused", "not_found"])], &[];
     Counter AUTHENTICATIONS_REFUSED = "authentications_refused_total", Count,
-        "Requests without a usable API key or scope.", [result: Closed(&["unauthenticated", "forbidden"])], &[];
+        "Requests without a usable key, token or scope.", [result: Closed(&["unauthenticated", "forbidden"])], &[];
+    Counter TOKENS = "tokens_total", Count,
+        "Tokens looked at, those believed from a moment ago apart, by what became of them.",
+        [result: Closed(&[
+            "accepted", "malformed", "algorithm", "unknown_key", "signature", "claims", "out_of_time",
+        ])], &[];
+    Counter TOKEN_KEYS_READ = "token_keys_read_total", Count,
+        "Times that the issuer's public keys were read, or could not be.", [result: Closed(&["read", "failed"])], &[];
+    Counter REQUESTS_LIMITED = "requests_limited_total", Count,
+        "Requests answered 429: the rate of their actor or address was used up, or the address sent too many wrong keys.",
+        [limit: Closed(&["actor", "address", "failures"])], &[];
 
+    Gauge EVENT_STREAMS = "event_streams", Count, "Streams of events open in this process.", [], &[];
     // Operations.
     Counter OPERATOR_ACTS = "operator_acts_total", Count,
         "Acts of people by what came of them; asked waits for a second person.",
@@ -97,6 +108,7 @@ metrics! {
             "redrive", "redrive_new_epoch", "resolve_charged", "resolve_not_charged", "approve", "reject",
             "create_bulk_redrive", "start_bulk_redrive", "stop_bulk_redrive", "bulk_redrive",
             "pause_gateway", "resume_gateway", "limit_gateway_rate", "throw_switch", "release_switch", "ask_refund",
+            "resolve_refund",
         ]), result: Closed(&["done", "asked", "refused"])], &[];
 
     // Schedule.
@@ -206,8 +218,8 @@ metrics! {
     Gauge OLDEST_OPEN_DAY_AGE = "oldest_open_day_age_days", Count,
         "Age of the oldest day with open rows: what every scan has to cover.", [], &[];
     Counter FORGOTTEN = "forgotten_total", Count,
-        "Rows deleted that nobody looks at any more: hourly counts of declines, names of callbacks.",
-        [what: Closed(&["declines", "callbacks"])], &[];
+        "Rows deleted that nobody looks at any more: hourly counts of declines, names of callbacks, daily sums of actors with caps.",
+        [what: Closed(&["declines", "callbacks", "actor_days"])], &[];
     Counter KEEPER_FAILURES = "keeper_failures_total", Count, "Passes that did not do their work.",
         [task: Closed(&["reap", "partitions", "oldest_open_day", "forget", "backlog", "bulk_redrive"])], &[];
     Gauge KEEPER_LAST_SUCCESS = "keeper_last_success_timestamp_seconds", Seconds,

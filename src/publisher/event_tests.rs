@@ -3,12 +3,14 @@
 //! `BLESS=1 cargo test --lib publisher` writes the example and the schema of each type.
 
 use super::*;
-use crate::domain::event_type::EventType;
+use crate::domain::event_type::{EventType, event_type};
+use crate::domain::history::{Event, HistoryRow};
 use crate::domain::ids::{ActorId, Epoch, Fence, GatewayName, PaymentId};
 use crate::domain::money::{Currency, Minor, Money};
-use crate::domain::state::{MOVES, Status};
-use chrono::TimeDelta;
-use serde_json::json;
+use crate::domain::state::{Cause, MOVES, Status};
+use crate::schedule::Snapshot;
+use chrono::{DateTime, TimeDelta, Utc};
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 

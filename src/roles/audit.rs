@@ -10,7 +10,7 @@ use super::{failed, refused, usage};
 use crate::audit::{Given, LedgerLine, Lines, Operation, Records, Report, Requirement, Rules};
 use crate::bucket::Names;
 use crate::bucket::dump::{Dump, DumpError, Place, Span};
-use crate::cli::{self, AuditCheck, Ended, Output};
+use crate::cli::{self, AuditCheck, Ended};
 use crate::client;
 use crate::domain::ids::PaymentId;
 use crate::platform::config::Config;
@@ -35,10 +35,7 @@ pub async fn audit_check(asked: AuditCheck, config: Config) -> Result<(), Ended>
     let done = look(&asked, &config, &schedule, &mut report).await;
     schedule.close().await;
     done?;
-    match asked.output {
-        Output::Json => cli::print(&format!("{:#}\n", report.as_json()))?,
-        Output::Table => cli::print(&report.as_table())?,
-    }
+    cli::print(&asked.output.shown(|| report.as_table(), || report.as_json()))?;
     match report.exit() {
         Exit::Differences => Err(Ended::with(Exit::Differences, "a promise is broken")),
         Exit::Undecided => Err(Ended::with(Exit::Undecided, "something that was asked for is unknown")),

@@ -20,10 +20,8 @@ pub async fn forecast(output: Output, config: Config) -> Result<(), Ended> {
     let counted = schedule.forecast(&[GatewayName(config.gateway.name.clone())]).await.map_err(failed);
     schedule.close().await;
     let (forecast, account) = (counted?, Account::of(&config.gateway));
-    match output {
-        Output::Json => cli::print(&format!("{:#}\n", forecast_as_json(&forecast, &account))),
-        Output::Table => cli::print(&as_table(&forecast, &account)),
-    }
+    let document = || forecast_as_json(&forecast, &account);
+    cli::print(&output.shown(|| as_table(&forecast, &account), document))
 }
 
 /// A paragraph a gateway; minutes and days without work are left out.

@@ -12,11 +12,12 @@ use crate::domain::bucket::{Channel, coming_minute, label};
 use crate::domain::forecast::{Drained, Precision, drain};
 use crate::domain::ids::{GatewayName, PaymentId};
 use crate::domain::intent::{Authenticity, check_notice};
-use crate::intake::Account;
+use crate::intake::{Account, Survey};
 use crate::platform::config::{Config, Kafka};
 use crate::platform::exit::Exit;
 use crate::schedule::{self, Access, Forecast, PaymentState, Postgres};
 use chrono::{DateTime, SecondsFormat, Utc};
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -34,6 +35,23 @@ pub async fn bucket(command: Bucket, config: Config) -> Result<(), Ended> {
     };
     schedule.close().await;
     cli::print(&shown?)
+}
+
+/// The same look for the interface.
+pub(super) struct Ring {
+    /// For what is due.
+    pub(super) schedule: Postgres,
+    /// Of Kafka and of the gateway.
+    pub(super) config: Config,
+}
+
+impl Survey for Ring {
+    fn buckets(&self) -> BoxFuture<'_, Result<Value, String>> {
+        Box::pin(async move {
+            let lines = surveyed(&self.schedule, &self.config).await.map_err(|ended| ended.message)?;
+            Ok(Value::Array(lines.iter().map(line_as_json).collect()))
+        })
+    }
 }
 
 /// Reads from Kafka on a thread that may block.
@@ -82,15 +100,16 @@ impl Line {
     }
 }
 
-async fn list(schedule: &Postgres, config: &Config, output: Output) -> Result<String, Ended> {
+async fn surveyed(schedule: &Postgres, config: &Config) -> Result<Vec<Line>, Ended> {
     let now = schedule.database_now().await.map_err(failed)?;
     let ring = blocking(&config.kafka, move |kafka| survey::survey(kafka, now)).await?;
     let forecast = schedule.forecast(&[GatewayName(config.gateway.name.clone())]).await.map_err(failed)?;
-    let lines = lines(ring, now, &forecast, &Account::of(&config.gateway));
-    Ok(match output {
-        Output::Json => format!("{:#}\n", Value::Array(lines.iter().map(line_as_json).collect())),
-        Output::Table => as_table(&lines),
-    })
+    Ok(lines(ring, now, &forecast, &Account::of(&config.gateway)))
+}
+
+async fn list(schedule: &Postgres, config: &Config, output: Output) -> Result<String, Ended> {
+    let lines = surveyed(schedule, config).await?;
+    Ok(output.shown(|| as_table(&lines), || lines.iter().map(line_as_json).collect()))
 }
 
 fn lines(
@@ -191,13 +210,8 @@ async fn peek(
     let ids = records.iter().filter_map(|record| Some(record.read.as_ref().ok()?.notice.payment));
     let states = schedule.states(ids).await.map_err(failed)?;
     let secret = schedule.installation_secret();
-    Ok(match output {
-        Output::Json => {
-            let all = records.iter().map(|record| record_as_json(record, seal(secret, record), &states));
-            format!("{:#}\n", Value::Array(all.collect()))
-        }
-        Output::Table => records_as_table(&records, secret, &states),
-    })
+    let record = |record: &Peeked| record_as_json(record, seal(secret, record), &states);
+    Ok(output.shown(|| records_as_table(&records, secret, &states), || records.iter().map(record).collect()))
 }
 
 fn records_as_table(

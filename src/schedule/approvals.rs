@@ -11,14 +11,16 @@
 //! **To add a kind**: a variant of [`ApprovalKind`], the kind in the table's CHECK, and an arm in [`carry_out`].
 
 use super::acts::{self, Act};
-use super::failure::{before_commit, commit, whole};
+use super::failure::{before_commit, transaction, whole};
 use super::port::ScheduleError;
+use super::refund_resolve::{self, RefundClosed};
 use super::refunds::Approving;
 use super::release::{self, Redrive};
 use super::{Postgres, refunds, row, statements};
 use crate::domain::ids::{Operator, PaymentId};
 use crate::domain::parked::{KeyWanted, WhyNot};
 use crate::domain::refund::RefundId;
+use crate::domain::refund_resolution::RefundUnresolved;
 use crate::domain::state::Status;
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
@@ -51,6 +53,7 @@ texts! { ApprovalKind, "What is asked for.":
     NewEpoch = "new_epoch": "A re-drive under a new gateway key.",
     Redrive = "redrive": "A re-drive of a large amount.",
     Refund = "refund": "A refund.",
+    ResolveRefund = "resolve_refund": "What people say became of a refund.",
 }
 
 texts! { ApprovalStatus, "Where an approval stands.":
@@ -116,8 +119,10 @@ pub struct Approval {
 pub enum AskedFor {
     /// A second person may decide now.
     Asked(Approval),
-    /// A release of this payment, as it stands, was asked for before and waits.
+    /// The like was asked for before and waits: a release of this payment as it stands, a word on this refund.
     Waiting(Approval),
+    /// One waited, and was decided while this was asked: look at the payment again.
+    Decided,
 }
 
 /// What an approval did.
@@ -127,6 +132,8 @@ pub enum CarriedOut {
     Redriven(Status),
     /// A worker sends this refund from here on.
     RefundAllowed(RefundId),
+    /// The refund ended by people's word.
+    RefundClosed(RefundClosed),
 }
 
 /// Why an approved act could not be carried out.
@@ -136,8 +143,21 @@ pub enum Obstacle {
     Parked(WhyNot),
     /// The refund was dropped, or allowed, before.
     RefundIsVoid,
+    /// Of a refund that waited for people.
+    Refund(RefundUnresolved),
     /// The request is not one of this kind: a defect of whoever asked.
     Unreadable,
+}
+
+impl Obstacle {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Parked(why) => why.as_str(),
+            Self::RefundIsVoid => "refund_is_void",
+            Self::Refund(why) => why.as_str(),
+            Self::Unreadable => "unreadable",
+        }
+    }
 }
 
 /// What became of a decision.
@@ -172,7 +192,8 @@ impl Postgres {
     /// # Errors
     /// Any; repeating it asks once.
     pub async fn ask_approval(&self, new: &NewApproval) -> Result<AskedFor, ScheduleError> {
-        whole(ask(self.pool().clone(), new.clone())).await
+        let new = new.clone();
+        transaction(self.pool(), |one| Box::pin(async move { ask_within(one, &new).await })).await
     }
 
     /// One approval.
@@ -210,28 +231,28 @@ impl Postgres {
     ) -> Result<Decided, ScheduleError> {
         let deciding =
             Deciding { id, by: by.clone(), verdict, reason: reason.to_owned(), terms: terms.clone() };
-        whole(decide(self.pool().clone(), deciding)).await
+        // Committed also where nothing was decided: an approval whose time is over is marked so.
+        transaction(self.pool(), |one| Box::pin(async move { decide_within(one, &deciding).await })).await
     }
 }
 
-async fn ask(pool: PgPool, new: NewApproval) -> Result<AskedFor, ScheduleError> {
-    let mut transaction = pool.begin().await.map_err(before_commit)?;
-    let asked = ask_within(&mut transaction, &new).await.map_err(before_commit)?;
-    commit(transaction).await?;
-    asked.ok_or_else(|| ScheduleError::Unavailable("the approval that stood in the way is gone".into()))
-}
-
-/// `None`: what stood in the way was decided between the two looks.
-pub(super) async fn ask_within(
-    transaction: &mut PgConnection,
-    new: &NewApproval,
-) -> Result<Option<AskedFor>, Error> {
-    // What can never be carried out must not stand in the way of what can.
-    sqlx::query(statements::EXPIRE_APPROVALS)
-        .bind(new.payment.as_uuid())
-        .bind(new.request.get("version").and_then(Value::as_i64))
-        .execute(&mut *transaction)
-        .await?;
+/// In the caller's transaction.
+pub(super) async fn ask_within(transaction: &mut PgConnection, new: &NewApproval) -> Result<AskedFor, Error> {
+    match new.kind {
+        // What can never be carried out must not stand in the way of what can.
+        ApprovalKind::NewEpoch | ApprovalKind::Redrive => {
+            sqlx::query(statements::EXPIRE_APPROVALS)
+                .bind(new.payment.as_uuid())
+                .bind(new.request.get("version").and_then(Value::as_i64))
+                .execute(&mut *transaction)
+                .await?;
+        }
+        // Nothing stands in its way. Its payment and charge are locked by now, and a decision locks those behind
+        // its approval: to touch another approval here would be to wait for each other.
+        ApprovalKind::Refund => {}
+        // Who asks for it has looked for what stands in its way.
+        ApprovalKind::ResolveRefund => {}
+    }
     let made = sqlx::query(statements::ASK_APPROVAL)
         .bind(new.id)
         .bind(new.kind.as_str())
@@ -250,9 +271,16 @@ pub(super) async fn ask_within(
             detail: json!({"approval": new.id, "kind": new.kind.as_str()}),
         };
         acts::record(transaction, &act).await?;
-        return Ok(Some(AskedFor::Asked(approval(&made)?)));
+        return Ok(AskedFor::Asked(approval(&made)?));
     }
-    Ok(waiting(transaction, new.payment).await?.map(AskedFor::Waiting))
+    let waits = match new.kind {
+        ApprovalKind::NewEpoch | ApprovalKind::Redrive | ApprovalKind::Refund => {
+            waiting(transaction, new.payment).await?
+        }
+        ApprovalKind::ResolveRefund => refund_resolve::waiting(transaction, &new.request).await?,
+    };
+    // What stood in the way may be decided between the two looks.
+    Ok(waits.map_or(AskedFor::Decided, AskedFor::Waiting))
 }
 
 /// The release of this payment that waits for a second person.
@@ -295,14 +323,6 @@ struct Deciding {
     verdict: ApprovalVerdict,
     reason: String,
     terms: ActTerms,
-}
-
-async fn decide(pool: PgPool, deciding: Deciding) -> Result<Decided, ScheduleError> {
-    let mut transaction = pool.begin().await.map_err(before_commit)?;
-    let decided = decide_within(&mut transaction, &deciding).await.map_err(before_commit)?;
-    // Also where nothing was decided: an approval whose time is over is marked so.
-    commit(transaction).await?;
-    Ok(decided)
 }
 
 async fn decide_within(transaction: &mut PgConnection, deciding: &Deciding) -> Result<Decided, Error> {
@@ -355,6 +375,7 @@ async fn approve(
         Err(obstacle) => {
             both.rollback().await?;
             let expired = expire(transaction, &asked, "it had become impossible").await?;
+            record(transaction, deciding, &asked, Some(obstacle)).await?;
             Ok(Decided::Impossible(expired, obstacle))
         }
     }
@@ -373,7 +394,7 @@ async fn carry_out(
             };
             let key = match approved.kind {
                 ApprovalKind::NewEpoch => KeyWanted::New,
-                ApprovalKind::Redrive | ApprovalKind::Refund => KeyWanted::Same,
+                ApprovalKind::Redrive | ApprovalKind::Refund | ApprovalKind::ResolveRefund => KeyWanted::Same,
             };
             let order = Redrive {
                 payment: approved.payment,
@@ -392,6 +413,15 @@ async fn carry_out(
             Approving::Quarantined => Err(Obstacle::Parked(WhyNot::Quarantined)),
             Approving::Void => Err(Obstacle::RefundIsVoid),
         }),
+        ApprovalKind::ResolveRefund => {
+            Ok(refund_resolve::close_within(transaction, approved).await?.map_or_else(
+                |why| match why {
+                    RefundUnresolved::Quarantined => Err(Obstacle::Parked(WhyNot::Quarantined)),
+                    why => Err(Obstacle::Refund(why)),
+                },
+                |closed| Ok(CarriedOut::RefundClosed(closed)),
+            ))
+        }
     }
 }
 
@@ -408,18 +438,29 @@ async fn write(
         .bind(&deciding.reason)
         .fetch_one(&mut *transaction)
         .await?;
+    record(transaction, deciding, asked, None).await?;
+    approval(&written)
+}
+
+/// Whose word it was, also where it ended in vain what somebody else had asked for.
+async fn record(
+    transaction: &mut PgConnection,
+    deciding: &Deciding,
+    asked: &Approval,
+    in_vain: Option<Obstacle>,
+) -> Result<(), Error> {
+    let mut detail = json!({"approval": asked.id, "kind": asked.kind.as_str(), "askedBy": asked.asked_by.0});
+    if let Some(obstacle) = in_vain {
+        detail["whyNot"] = json!(obstacle.as_str());
+    }
     let act = Act {
         operator: deciding.by.clone(),
-        act: match deciding.verdict {
-            ApprovalVerdict::Approve => "approve",
-            ApprovalVerdict::Reject => "reject",
-        },
+        act: in_vain.map_or(deciding.verdict.as_str(), |_| "void_approval"),
         subject: asked.payment.to_string(),
         reason: deciding.reason.clone(),
-        detail: json!({"approval": asked.id, "kind": asked.kind.as_str(), "askedBy": asked.asked_by.0}),
+        detail,
     };
-    acts::record(transaction, &act).await?;
-    approval(&written)
+    acts::record(transaction, &act).await
 }
 
 async fn expire(transaction: &mut PgConnection, asked: &Approval, because: &str) -> Result<Approval, Error> {
@@ -431,7 +472,8 @@ async fn expire(transaction: &mut PgConnection, asked: &Approval, because: &str)
     approval(&expired)
 }
 
-fn approval(found: &PgRow) -> Result<Approval, Error> {
+/// A row of `approvals`.
+pub(super) fn approval(found: &PgRow) -> Result<Approval, Error> {
     let request: Json<Value> = found.try_get("request")?;
     let decided_by: Option<String> = found.try_get("decided_by")?;
     Ok(Approval {

@@ -143,6 +143,8 @@ pub struct RefundRow {
     pub currency: String,
     /// Where it stands.
     pub status: RefundStatus,
+    /// When it ended, by the database's clock.
+    pub finished_at: Option<DateTime<Utc>>,
     /// In their order.
     pub claims: Vec<RefundClaim>,
 }
@@ -349,6 +351,7 @@ fn refund(found: &PgRow) -> Result<RefundRow, Error> {
         amount: found.try_get("amount_minor")?,
         currency: found.try_get("currency")?,
         status: row::parsed(found, "status", RefundStatus::from_text)?,
+        finished_at: found.try_get("finished_at")?,
         claims: claims.collect(),
     })
 }

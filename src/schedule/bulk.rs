@@ -9,7 +9,7 @@
 //! If this dies in a batch, that batch did not happen. After [`BulkSwitched::Now`] of a stop nothing follows.
 
 use super::acts::{self, Act};
-use super::failure::{before_commit, commit, is_bad_data, whole};
+use super::failure::{before_commit, is_bad_data, transaction};
 use super::parked::ParkedFilter;
 use super::port::ScheduleError;
 use super::release::{Redrive, Released, redrive_within};
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sqlx::postgres::PgRow;
 use sqlx::types::Json;
-use sqlx::{Connection, Error, PgConnection, PgPool, Row};
+use sqlx::{Connection, Error, PgConnection, Row};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
@@ -158,7 +158,11 @@ impl Postgres {
     /// # Errors
     /// `CommitUnknown`: make another one; this one stays stopped.
     pub async fn create_bulk(&self, new: &NewBulk, approve_above_minor: i64) -> Result<Bulk, ScheduleError> {
-        whole(create(self.pool().clone(), new.clone(), approve_above_minor)).await
+        let new = new.clone();
+        transaction(self.pool(), move |one| {
+            Box::pin(async move { create_within(one, &new, approve_above_minor).await })
+        })
+        .await
     }
 
     /// One bulk re-drive.
@@ -181,7 +185,11 @@ impl Postgres {
         by: &Operator,
         reason: &str,
     ) -> Result<BulkSwitched, ScheduleError> {
-        whole(switch(self.pool().clone(), id, to, by.clone(), reason.to_owned())).await
+        let (by, reason) = (by.clone(), reason.to_owned());
+        transaction(self.pool(), move |one| {
+            Box::pin(async move { switch_within(one, id, to, &by, &reason).await })
+        })
+        .await
     }
 
     /// Works off one batch of whichever bulk re-drive is next, at most a second's worth.
@@ -189,15 +197,9 @@ impl Postgres {
     /// # Errors
     /// Any; nothing of the batch happened, or all of it.
     pub async fn step_bulk(&self, terms: &BulkTerms) -> Result<BulkStep, ScheduleError> {
-        whole(step(self.pool().clone(), terms.clone())).await
+        let terms = terms.clone();
+        transaction(self.pool(), |one| Box::pin(async move { step_within(one, &terms).await })).await
     }
-}
-
-async fn create(pool: PgPool, new: NewBulk, approve_above_minor: i64) -> Result<Bulk, ScheduleError> {
-    let mut transaction = pool.begin().await.map_err(before_commit)?;
-    let made = create_within(&mut transaction, &new, approve_above_minor).await.map_err(before_commit)?;
-    commit(transaction).await?;
-    Ok(made)
 }
 
 async fn create_within(
@@ -255,19 +257,6 @@ async fn find(connection: &mut PgConnection, id: Uuid) -> Result<Option<Bulk>, E
     found.as_ref().map(bulk).transpose()
 }
 
-async fn switch(
-    pool: PgPool,
-    id: Uuid,
-    to: BulkStatus,
-    by: Operator,
-    reason: String,
-) -> Result<BulkSwitched, ScheduleError> {
-    let mut transaction = pool.begin().await.map_err(before_commit)?;
-    let switched = switch_within(&mut transaction, id, to, &by, &reason).await.map_err(before_commit)?;
-    commit(transaction).await?;
-    Ok(switched)
-}
-
 async fn switch_within(
     transaction: &mut PgConnection,
     id: Uuid,
@@ -303,13 +292,6 @@ async fn record(
 ) -> Result<(), Error> {
     let (operator, subject, reason) = (by.clone(), id.to_string(), reason.to_owned());
     acts::record(transaction, &Act { operator, act, subject, reason, detail }).await
-}
-
-async fn step(pool: PgPool, terms: BulkTerms) -> Result<BulkStep, ScheduleError> {
-    let mut transaction = pool.begin().await.map_err(before_commit)?;
-    let step = step_within(&mut transaction, &terms).await.map_err(before_commit)?;
-    commit(transaction).await?;
-    Ok(step)
 }
 
 async fn step_within(transaction: &mut PgConnection, terms: &BulkTerms) -> Result<BulkStep, Error> {

@@ -6,7 +6,9 @@
 //! the same key is asked again.
 
 use super::cancel::acknowledge;
-use super::failure::{at_commit, before_commit, commit, is_external_id_taken, is_missing_partition};
+use super::failure::{
+    at_commit, before_commit, commit, daily_cap, is_external_id_taken, is_missing_partition,
+};
 use super::find::view;
 use super::port::ScheduleError;
 use super::records::{CreateAnswer, NewPayment, PaymentView};
@@ -15,13 +17,14 @@ use crate::domain::bucket::shard;
 use crate::domain::ids::{ActorId, PaymentId};
 use crate::domain::window::Window;
 use secrecy::ExposeSecret;
+use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use sqlx::{Error, PgConnection, PgPool, Row};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
 /// How often a create is repeated for a reason that passes by itself within milliseconds.
-const TRIES: usize = 4;
+pub(super) const TRIES: usize = 4;
 
 pub(super) async fn create(pool: PgPool, new: NewPayment) -> Result<CreateAnswer, ScheduleError> {
     let mut unknown = None;
@@ -58,8 +61,11 @@ async fn once(pool: &PgPool, new: &NewPayment) -> Result<Option<CreateAnswer>, S
         Err(error) if is_external_id_taken(&error) => {
             taken_external_id(&mut connection, new).await.map_err(before_commit)
         }
-        // The statement was its own transaction.
-        Err(error) => Err(at_commit(error)),
+        Err(error) => match daily_cap(&error) {
+            Some(cap) => Ok(Some(CreateAnswer::DailyCapReached(cap))),
+            // The statement was its own transaction.
+            None => Err(at_commit(error)),
+        },
     }
 }
 
@@ -91,16 +97,26 @@ async fn insert(connection: &mut PgConnection, new: &NewPayment) -> Result<Optio
         .bind(new.execute_within.map(Window::seconds))
         .fetch_optional(connection)
         .await?;
-    let Some(made) = made else { return Ok(None) };
-    Ok(Some(Box::new(PaymentView {
-        payment: row::payment(&made)?,
+    made.map(|made| view_of(&made, new).map(Box::new)).transpose()
+}
+
+/// A payment as its create left it.
+pub(super) fn view_of(made: &PgRow, new: &NewPayment) -> Result<PaymentView, Error> {
+    Ok(PaymentView {
+        payment: row::payment(made)?,
         payee: new.payee.clone(),
         description: new.description.clone(),
         metadata: new.metadata.clone(),
         external_id: new.external_id.clone(),
         attempts: Vec::new(),
         first_claimed_at: None,
-    })))
+    })
+}
+
+/// The JSON pointers whose values two requests do not share, in order.
+pub(super) fn differing(one: &BTreeMap<String, String>, other: &BTreeMap<String, String>) -> Vec<String> {
+    let pointers = one.keys().chain(other.keys()).collect::<std::collections::BTreeSet<_>>();
+    pointers.into_iter().filter(|pointer| one.get(*pointer) != other.get(*pointer)).cloned().collect()
 }
 
 /// What the key made earlier, acknowledged by a COMMIT of its own: a plain read can see a payment that
@@ -156,12 +172,10 @@ async fn found(
         .await?;
     let Some(found) = found else { return Ok(None) };
     let stored: Json<BTreeMap<String, String>> = found.try_get("field_digests")?;
-    let pointers = stored.0.keys().chain(digests.keys()).collect::<std::collections::BTreeSet<_>>();
-    let differs = pointers.into_iter().filter(|pointer| stored.0.get(*pointer) != digests.get(*pointer));
     Ok(Some(CreateAnswer::KeyReused {
         payment,
         status: row::status(&found, "status")?,
-        differs: differs.cloned().collect(),
+        differs: differing(&stored.0, digests),
     }))
 }
 

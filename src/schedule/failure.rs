@@ -5,9 +5,11 @@
 //! tell. A transaction's future is never dropped half-way (sqlx's begin and commit are not
 //! cancel-safe): [`whole`] runs it in a task of its own.
 
+use super::caps::DailyCap;
 use super::port::ScheduleError;
 use super::row::Unfit;
-use sqlx::{Error, Postgres, Transaction};
+use futures_util::future::BoxFuture;
+use sqlx::{Error, PgConnection, PgPool, Postgres, Transaction};
 use std::future::Future;
 use tracing::Instrument;
 
@@ -37,6 +39,15 @@ pub(super) fn is_missing_partition(error: &Error) -> bool {
 /// Did `create.sql` refuse because another live payment has the external id?
 pub(super) fn is_external_id_taken(error: &Error) -> bool {
     code(error).as_deref() == Some(EXTERNAL_ID_TAKEN)
+}
+
+/// Did `create.sql` refuse because the actor has created enough today?
+pub(super) fn daily_cap(error: &Error) -> Option<DailyCap> {
+    match code(error)?.as_str() {
+        "PU002" => Some(DailyCap::Amount),
+        "PU003" => Some(DailyCap::Payments),
+        _ => None,
+    }
 }
 
 fn code(error: &Error) -> Option<String> {
@@ -87,6 +98,21 @@ pub(super) fn at_commit(error: Error) -> ScheduleError {
 /// Commits.
 pub(super) async fn commit(transaction: Transaction<'static, Postgres>) -> Result<(), ScheduleError> {
     transaction.commit().await.map_err(at_commit)
+}
+
+/// One transaction, run to its end even if the caller goes away: committed whatever it answers, undone if it fails.
+pub(super) async fn transaction<T: Send + 'static>(
+    pool: &PgPool,
+    work: impl for<'t> FnOnce(&'t mut PgConnection) -> BoxFuture<'t, Result<T, Error>> + Send + 'static,
+) -> Result<T, ScheduleError> {
+    let pool = pool.clone();
+    whole(async move {
+        let mut transaction = pool.begin().await.map_err(before_commit)?;
+        let answer = work(&mut transaction).await.map_err(before_commit)?;
+        commit(transaction).await?;
+        Ok(answer)
+    })
+    .await
 }
 
 /// Runs a verb to its end even if the caller goes away.

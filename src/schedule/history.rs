@@ -31,20 +31,54 @@ pub struct HistoryEntry {
     pub hash: [u8; 32],
 }
 
+/// A payment's history up to one version of it, with what verifies it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HistoryProof {
+    /// Oldest first.
+    pub entries: Vec<HistoryEntry>,
+    /// The last hash of that version, as the payment has it: without it a chain that was cut at its end
+    /// would look whole.
+    pub head: [u8; 32],
+    /// The first thing that is wrong with the rows themselves.
+    pub broken: Option<BrokenChain>,
+}
+
 pub(super) async fn history(
     pool: PgPool,
     actor: ActorId,
     id: PaymentId,
 ) -> Result<Option<Vec<HistoryEntry>>, ScheduleError> {
     let mut connection = pool.acquire().await.map_err(before_commit)?;
-    entries(&mut connection, actor, id).await.map_err(before_commit)
+    let found = entries(&mut connection, actor, id).await.map_err(before_commit)?;
+    Ok(found.map(|found| found.entries))
+}
+
+pub(super) async fn proof(
+    pool: PgPool,
+    actor: ActorId,
+    id: PaymentId,
+) -> Result<Option<HistoryProof>, ScheduleError> {
+    let mut connection = pool.acquire().await.map_err(before_commit)?;
+    let found = entries(&mut connection, actor, id).await.map_err(before_commit)?;
+    Ok(found.map(|Found { mut entries, newest, head, broken }| {
+        entries.retain(|entry| entry.row.seq <= newest);
+        HistoryProof { entries, head, broken }
+    }))
+}
+
+/// What was read: of the version that the payment had when it was asked, and what came meanwhile.
+struct Found {
+    entries: Vec<HistoryEntry>,
+    newest: i32,
+    head: [u8; 32],
+    broken: Option<BrokenChain>,
 }
 
 async fn entries(
     connection: &mut PgConnection,
     actor: ActorId,
     id: PaymentId,
-) -> Result<Option<Vec<HistoryEntry>>, Error> {
+) -> Result<Option<Found>, Error> {
     let bounds = sqlx::query(statements::HISTORY_BOUNDS)
         .bind(id.due_day())
         .bind(id.as_uuid())
@@ -57,6 +91,7 @@ async fn entries(
     let last_moved_at: DateTime<Utc> = bounds.try_get("last_moved_at")?;
     let now: DateTime<Utc> = bounds.try_get("now")?;
     let newest: i32 = bounds.try_get("history_seq")?;
+    let head = row::required_hash(&bounds, "history_hash")?;
 
     let likely = [
         (day(created_at), day_after(created_at)),
@@ -69,10 +104,11 @@ async fn entries(
         let whole = (day(created_at), day_after(now.max(last_moved_at)));
         found = between(connection, id, [whole, whole]).await?;
     }
-    if let Err(broken) = history::verify(found.iter().map(|entry| (&entry.row, entry.hash))) {
+    let broken = history::verify(found.iter().map(|entry| (&entry.row, entry.hash))).err();
+    if let Some(broken) = broken {
         violation::seen(promise_of(broken), Some(id), &broken.to_string());
     }
-    Ok(Some(found))
+    Ok(Some(Found { entries: found, newest, head, broken }))
 }
 
 /// H1 says which moves there may be, H2 that nobody changed them.

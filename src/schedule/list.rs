@@ -16,6 +16,7 @@ use super::failure::before_commit;
 use super::port::ScheduleError;
 use super::records::PaymentView;
 use super::{days, row, statements};
+use crate::domain::filter::{Among, Between, Conditions};
 use crate::domain::ids::{ActorId, PaymentId};
 use crate::domain::state::Status;
 use chrono::{DateTime, Utc};
@@ -68,6 +69,9 @@ pub struct ListFilter {
     pub due: Span,
     /// In one of these states; empty: in any.
     pub statuses: Vec<Status>,
+    /// And all of these. Of the due time only what must not be: what must be is `due`. Of the actor's name
+    /// nothing: a list has one actor.
+    pub conditions: Conditions,
 }
 
 /// Where a list stands: the key of the last row passed.
@@ -97,6 +101,8 @@ pub enum LookUp {
     IdempotencyKey(String),
     /// The payment whose charge has this reference at its gateway.
     GatewayReference(String),
+    /// These payments themselves, at most [`MOST_EXAMINED`].
+    Ids(Vec<PaymentId>),
 }
 
 /// One row of the idempotency keys.
@@ -116,6 +122,13 @@ impl Candidate {
     }
 }
 
+impl Default for ListFilter {
+    fn default() -> Self {
+        let (created, due) = (Span::EVER, Span::EVER);
+        Self { created, due, statuses: Vec::new(), conditions: Conditions::default() }
+    }
+}
+
 impl ListFilter {
     /// Can a candidate be dropped once the span of the order's own time is in the statement?
     fn drops(&self, order: ListOrder) -> bool {
@@ -123,7 +136,11 @@ impl ListFilter {
             ListOrder::NewestFirst => self.due,
             ListOrder::DueFirst => self.created,
         };
-        !self.statuses.is_empty() || other != Span::EVER
+        !self.statuses.is_empty() || other != Span::EVER || self.conditions != Conditions::default()
+    }
+
+    fn fits(&self, id: PaymentId, created_at: DateTime<Utc>, due_at: DateTime<Utc>) -> bool {
+        self.created.holds(created_at) && self.due.holds(due_at) && self.conditions.ids.holds(Some(&id))
     }
 }
 
@@ -156,10 +173,9 @@ async fn page(
         let candidates = candidates(connection, actor, filter, order, after, wanted).await?;
         let is_last = candidates.len() < wanted;
         examined += candidates.len();
-        let fitting =
-            candidates.iter().filter(|it| filter.created.holds(it.created_at) && filter.due.holds(it.due_at));
+        let fitting = candidates.iter().filter(|it| filter.fits(it.payment, it.created_at, it.due_at));
         let ids: Vec<PaymentId> = fitting.map(|candidate| candidate.payment).collect();
-        let (mut found, days) = read(connection, actor, &ids, &filter.statuses).await?;
+        let (mut found, days) = read(connection, actor, &ids, filter).await?;
         days_read += days;
         for candidate in &candidates {
             if payments.len() == limit {
@@ -216,16 +232,24 @@ async fn candidates(
     rows.iter().map(candidate).collect()
 }
 
-/// Those of these payments that are the actor's and in one of the states; and how many days they
+/// Those of these payments that are the actor's and pass the filter; and how many days they
 /// lie on. One that is missing belongs to another, or its day was detached.
-async fn read(
+pub(super) async fn read(
     connection: &mut PgConnection,
     actor: ActorId,
     ids: &[PaymentId],
-    statuses: &[Status],
+    filter: &ListFilter,
 ) -> Result<(BTreeMap<PaymentId, PaymentView>, usize), Error> {
     let states: Option<Vec<&str>> =
-        (!statuses.is_empty()).then(|| statuses.iter().map(|status| status.as_str()).collect());
+        (!filter.statuses.is_empty()).then(|| filter.statuses.iter().map(|status| status.as_str()).collect());
+    let all = &filter.conditions;
+    let (statuses, not_statuses) = sides(&all.statuses, |status| status.as_str().to_owned());
+    let (reasons, not_reasons) = sides(&all.reasons, |reason| reason.as_str().to_owned());
+    let (gateways, not_gateways) = sides(&all.gateways, String::clone);
+    let (references, not_references) = sides(&all.references, String::clone);
+    let (least, most) = whole_range(all.amount.between);
+    let (not_from, not_to): (Vec<i64>, Vec<i64>) = all.amount.never.iter().copied().map(whole_range).unzip();
+    let (not_due_from, not_due_to): (Vec<_>, Vec<_>) = all.due.never.iter().map(ever_range).unzip();
     let days = days::by_day(ids, |id| *id);
     let mut found = BTreeMap::new();
     for (day, places) in &days {
@@ -236,6 +260,20 @@ async fn read(
             .bind(on_this_day)
             .bind(actor.0)
             .bind(&states)
+            .bind(&statuses)
+            .bind(&not_statuses)
+            .bind(&reasons)
+            .bind(&not_reasons)
+            .bind(&gateways)
+            .bind(&not_gateways)
+            .bind(&references)
+            .bind(&not_references)
+            .bind(least)
+            .bind(most)
+            .bind(&not_from)
+            .bind(&not_to)
+            .bind(&not_due_from)
+            .bind(&not_due_to)
             .fetch_all(&mut *connection)
             .await?;
         for row in &rows {
@@ -246,6 +284,21 @@ async fn read(
     Ok((found, days.len()))
 }
 
+/// What may be (`None`: anything) and what may not.
+fn sides<T: Ord>(among: &Among<T>, text: impl Fn(&T) -> String) -> (Option<Vec<String>>, Vec<String>) {
+    let only = among.only.as_ref().map(|only| only.iter().map(&text).collect());
+    (only, among.never.iter().map(&text).collect())
+}
+
+fn whole_range(range: Between<i64>) -> (i64, i64) {
+    (range.from.unwrap_or(i64::MIN), range.to.unwrap_or(i64::MAX))
+}
+
+/// Within the time that a payment can have.
+fn ever_range(range: &Between<DateTime<Utc>>) -> (DateTime<Utc>, DateTime<Utc>) {
+    (range.from.unwrap_or(Span::EVER.from), range.to.unwrap_or(Span::EVER.to))
+}
+
 pub(super) async fn look_up(
     pool: PgPool,
     actor: ActorId,
@@ -253,9 +306,10 @@ pub(super) async fn look_up(
     filter: ListFilter,
 ) -> Result<Vec<PaymentView>, ScheduleError> {
     let mut connection = pool.acquire().await.map_err(before_commit)?;
-    let found = named(&mut connection, actor, &by, &filter.statuses).await.map_err(before_commit)?;
+    let found = named(&mut connection, actor, &by, &filter).await.map_err(before_commit)?;
     let fits = |view: &PaymentView| {
-        filter.created.holds(view.payment.created_at) && filter.due.holds(view.payment.due_at)
+        let payment = &view.payment;
+        filter.fits(payment.id, payment.created_at, payment.due_at)
     };
     Ok(found.into_values().filter(fits).collect())
 }
@@ -264,14 +318,15 @@ async fn named(
     connection: &mut PgConnection,
     actor: ActorId,
     by: &LookUp,
-    statuses: &[Status],
+    filter: &ListFilter,
 ) -> Result<BTreeMap<PaymentId, PaymentView>, Error> {
     let query = match by {
         LookUp::ExternalId(id) => sqlx::query(statements::FOUND_EXTERNAL_ID).bind(actor.0).bind(id),
         LookUp::IdempotencyKey(key) => sqlx::query(statements::FOUND_KEY).bind(actor.0).bind(key),
         LookUp::GatewayReference(reference) => sqlx::query(statements::LIST_BY_GATEWAY_REF).bind(reference),
+        LookUp::Ids(ids) => return Ok(read(connection, actor, ids, filter).await?.0),
     };
     let rows = query.fetch_all(&mut *connection).await?;
     let ids = rows.iter().map(|row| row::payment_id(row, "payment_id")).collect::<Result<Vec<_>, _>>()?;
-    Ok(read(connection, actor, &ids, statuses).await?.0)
+    Ok(read(connection, actor, &ids, filter).await?.0)
 }

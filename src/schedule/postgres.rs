@@ -6,19 +6,19 @@
 
 use super::bad_notices::BadRecord;
 use super::claim::{Ask, Terms};
+use super::create_batch::{AskedKey, BatchAnswer, Together};
 use super::failure::{before_commit, whole};
-use super::history::HistoryEntry;
-use super::keys::{ApiKeyEntry, NewApiKey};
+use super::history::{HistoryEntry, HistoryProof};
 use super::list::{ListFilter, ListOrder, ListPage, LookUp, Place};
 use super::port::{
     ClaimTerms, OpenClaim, Reaped, Renewed, Schedule, ScheduleError, SettleFailed, ShardLease, Shards,
     Staged, StagedNotice, Standing,
 };
 use super::proof::{Answered, BadNoticeKept, ClaimAnswer, Claimed, Deferred, Settled};
-use super::records::{ApiKeyRecord, CancelAnswer, CreateAnswer, NewPayment, PaymentView};
+use super::records::{CancelAnswer, CreateAnswer, NewPayment, PaymentView};
 use super::{
-    audit, bad_notices, cancel, claim, claim_late, create, defer, find, history, keys, lineage, list, mark,
-    partitions, reap, recover, renew, settle, shards, stage, statements,
+    audit, bad_notices, cancel, claim, claim_late, create, create_batch, defer, find, history, lineage, list,
+    mark, partitions, reap, recover, renew, settle, shards, stage, statements,
 };
 use crate::domain::decision::Decision;
 use crate::domain::declines::DestinationKeys;
@@ -32,7 +32,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::Instrument;
-use uuid::Uuid;
 
 /// The schedule in Postgres. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -103,6 +102,30 @@ impl Postgres {
         whole(create::replay(self.pool.clone(), actor, key, *request_hash, field_digests.clone())).await
     }
 
+    /// Creates many payments of one actor, whose idempotency keys are all different, in few statements.
+    ///
+    /// # Errors
+    /// As [`Self::create`]; some of them may have been created, and repeating all of them is safe.
+    pub async fn create_batch(
+        &self,
+        new: Vec<NewPayment>,
+        together: Together,
+    ) -> Result<BatchAnswer, ScheduleError> {
+        whole(create_batch::create_batch(self.pool.clone(), new, together)).await
+    }
+
+    /// What [`Self::replay`] answers, for many keys at once, in their order.
+    ///
+    /// # Errors
+    /// `Unavailable`, `CommitUnknown` (repeat it) or `Defect`.
+    pub async fn replays(
+        &self,
+        actor: ActorId,
+        asked: Vec<AskedKey>,
+    ) -> Result<Vec<Option<CreateAnswer>>, ScheduleError> {
+        whole(create_batch::replays(self.pool.clone(), actor, asked)).await
+    }
+
     /// One payment of this actor with its attempts; `None` for another actor's.
     ///
     /// # Errors
@@ -151,6 +174,18 @@ impl Postgres {
         whole(history::history(self.pool.clone(), actor, id)).await
     }
 
+    /// The same with the payment's own word on where its chain ends.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Defect`.
+    pub async fn history_proof(
+        &self,
+        actor: ActorId,
+        id: PaymentId,
+    ) -> Result<Option<HistoryProof>, ScheduleError> {
+        whole(history::proof(self.pool.clone(), actor, id)).await
+    }
+
     /// What the schedule holds. Needs [`super::Access::Owner`].
     ///
     /// # Errors
@@ -175,38 +210,6 @@ impl Postgres {
     /// `Defect`.
     pub async fn cancel(&self, actor: ActorId, id: PaymentId) -> Result<CancelAnswer, ScheduleError> {
         whole(cancel::cancel(self.pool.clone(), actor, id)).await
-    }
-
-    /// A key that is neither revoked nor expired, by SHA-256 of its text.
-    ///
-    /// # Errors
-    /// `Unavailable` or `Defect`.
-    pub async fn api_key(&self, hash: &[u8; 32]) -> Result<Option<ApiKeyRecord>, ScheduleError> {
-        whole(keys::find(self.pool.clone(), *hash)).await
-    }
-
-    /// Stores a new key for an actor made (or found) by name. Needs [`super::Access::Owner`].
-    ///
-    /// # Errors
-    /// `Unavailable`, `CommitUnknown` (make another key) or `Defect`.
-    pub async fn add_api_key(&self, new: NewApiKey) -> Result<ActorId, ScheduleError> {
-        whole(keys::add(self.pool.clone(), new)).await
-    }
-
-    /// Every key, or this actor's, without what lets anybody in. Needs [`super::Access::Owner`].
-    ///
-    /// # Errors
-    /// `Unavailable` or `Defect`.
-    pub async fn api_keys(&self, actor: Option<&str>) -> Result<Vec<ApiKeyEntry>, ScheduleError> {
-        whole(keys::list(self.pool.clone(), actor.map(str::to_owned))).await
-    }
-
-    /// Revokes a key; `false` if there was none to revoke. Needs [`super::Access::Owner`].
-    ///
-    /// # Errors
-    /// Any; repeating it is safe.
-    pub async fn revoke_api_key(&self, key_id: Uuid) -> Result<bool, ScheduleError> {
-        whole(keys::revoke(self.pool.clone(), key_id)).await
     }
 
     /// Can this process serve? Cheap; asked by `/readyz`. It can if the database takes writes and

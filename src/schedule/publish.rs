@@ -18,9 +18,9 @@ use super::length::interval;
 use super::port::ScheduleError;
 use super::postgres::Postgres;
 use super::{row, statements};
+pub use crate::domain::event::{Snapshot, Unpublished};
 use crate::domain::history::HistoryRow;
 use crate::domain::ids::{ActorId, GatewayName, PaymentId};
-use crate::domain::money::Money;
 use crate::platform::faults::{Sabotage, sabotaged};
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use sqlx::postgres::PgRow;
@@ -42,32 +42,6 @@ pub struct PublisherLease {
     pub epoch: i64,
     /// The database is another one than the cursor was made in: everything is published again.
     pub started_over: bool,
-}
-
-/// What of a payment never changes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Snapshot {
-    /// Whose payment it is.
-    pub actor: ActorId,
-    /// Through which gateway.
-    pub gateway: GatewayName,
-    /// How much.
-    pub amount: Money,
-    /// Not before.
-    pub due_at: DateTime<Utc>,
-    /// No charge after.
-    pub execute_before: Option<DateTime<Utc>>,
-    /// The trace of the request that made it, W3C form.
-    pub traceparent: Option<String>,
-}
-
-/// One history row, ready to be published.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unpublished {
-    /// The row.
-    pub row: HistoryRow,
-    /// Its payment; `None` once the payment's day is detached.
-    pub payment: Option<Snapshot>,
 }
 
 /// A place in the order of publication.
@@ -113,12 +87,12 @@ impl UnpublishedBatch {
     }
 }
 
-fn xid(found: &PgRow, column: &str) -> Result<u64, Error> {
+pub(super) fn xid(found: &PgRow, column: &str) -> Result<u64, Error> {
     let text: String = found.try_get(column)?;
     text.parse().map_err(|error| Error::ColumnDecode { index: column.into(), source: Box::new(error) })
 }
 
-fn history_row(found: &PgRow) -> Result<HistoryRow, Error> {
+pub(super) fn history_row(found: &PgRow) -> Result<HistoryRow, Error> {
     row::history(found, row::payment_id(found, "payment_id")?)
 }
 
@@ -221,7 +195,7 @@ async fn read(pool: &PgPool, lease: &PublisherLease, limit: u32) -> Result<Optio
 }
 
 /// One statement a due day, so that each touches one partition.
-async fn with_payments(pool: &PgPool, rows: Vec<HistoryRow>) -> Result<Vec<Unpublished>, Error> {
+pub(super) async fn with_payments(pool: &PgPool, rows: Vec<HistoryRow>) -> Result<Vec<Unpublished>, Error> {
     let mut days: BTreeMap<NaiveDate, Vec<Uuid>> = BTreeMap::new();
     for row in &rows {
         days.entry(row.payment.due_day()).or_default().push(row.payment.as_uuid());

@@ -1,5 +1,6 @@
 //! What intake hands to the schedule and gets back. Everything in here has been validated already.
 
+use super::caps::DailyCap;
 use crate::domain::ids::{ActorId, ClaimId, Epoch, Fence, GatewayName, PaymentId, WorkerName};
 use crate::domain::money::{Currency, Money};
 use crate::domain::payment::{Payment, RetryPolicy};
@@ -78,6 +79,8 @@ pub enum CreateAnswer<P = PaymentView> {
         /// By this one.
         payment: PaymentId,
     },
+    /// The actor has created enough today; the key stays free.
+    DailyCapReached(DailyCap),
     /// No partition for that day (yet): 503 `schedule_not_ready`.
     DayNotReady,
 }

@@ -13,9 +13,11 @@ use super::port::{ClaimTerms, ScheduleError};
 use super::proof::How;
 use super::{Postgres, refunds, row, statements, words};
 use crate::domain::ids::{ActorId, ClaimId, Fence, GatewayName, PaymentId};
+use crate::domain::invariants::Invariant;
 use crate::domain::lease::Mono;
 use crate::domain::money::Money;
 use crate::domain::refund::{RefundDecision, RefundId, RefundSends, RefundStatus, RefundVerdict};
+use crate::platform::violation;
 use chrono::{DateTime, Utc};
 use sqlx::postgres::PgRow;
 use sqlx::{Error, PgConnection, PgPool, Row};
@@ -254,7 +256,7 @@ struct Record {
     reference: Option<String>,
     code: Option<String>,
     verdict: &'static str,
-    how: &'static str,
+    how: How,
     http_status: Option<i16>,
     took_ms: Option<i32>,
     note: Option<String>,
@@ -279,7 +281,7 @@ impl Record {
             reference,
             code,
             verdict: answer.verdict.as_str(),
-            how: words::how(answer.how),
+            how: answer.how,
             http_status: answer.http_status.and_then(|status| i16::try_from(status).ok()),
             took_ms: answer.took.map(|took| i32::try_from(took.as_millis()).unwrap_or(i32::MAX)),
             note: answer.note.clone(),
@@ -317,7 +319,7 @@ async fn settle_within(transaction: &mut PgConnection, record: &Record) -> Resul
         .bind(&record.code)
         .bind(&record.note)
         .bind(record.verdict)
-        .bind(record.how)
+        .bind(words::how(record.how))
         .bind(record.http_status)
         .bind(record.took_ms)
         .bind(day)
@@ -332,16 +334,38 @@ async fn settle_within(transaction: &mut PgConnection, record: &Record) -> Resul
         .bind(record.id.0)
         .bind(record.claim_id.0)
         .bind(record.verdict)
-        .bind(record.how)
+        .bind(words::how(record.how))
         .bind(&record.code)
         .bind(record.http_status)
         .bind(record.took_ms)
         .bind(&record.note)
         .fetch_one(transaction)
         .await?;
-    Ok(if late.try_get("was_written")? {
-        RefundSettled::Written { to: record.decision.to, is_whole: false }
+    if late.try_get("was_written")? {
+        return Ok(RefundSettled::Written { to: record.decision.to, is_whole: false });
+    }
+    page(&late, record)?;
+    Ok(RefundSettled::Fenced)
+}
+
+/// Says aloud what a late answer shows broken: a request under a claim that the database lost, or money that came
+/// back although the refund had ended otherwise, and its reservation was given to others.
+fn page(late: &PgRow, record: &Record) -> Result<(), Error> {
+    let status: Option<String> = late.try_get("status")?;
+    let ended_otherwise = matches!(
+        status.as_deref().and_then(RefundStatus::from_text),
+        Some(RefundStatus::Declined | RefundStatus::Rejected)
+    );
+    let what = if !late.try_get::<bool, _>("is_known")? {
+        match record.how {
+            How::Sent => "a refund was sent under a claim that the database lost",
+            How::LookedUp | How::Voided | How::NotStarted => return Ok(()),
+        }
+    } else if late.try_get("is_kept")? && ended_otherwise && record.reference.is_some() {
+        "a late answer says refunded, and the refund had ended without it"
     } else {
-        RefundSettled::Fenced
-    })
+        return Ok(());
+    };
+    violation::seen(Invariant::M10, Some(record.payment), what);
+    Ok(())
 }

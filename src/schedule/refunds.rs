@@ -16,8 +16,9 @@ use crate::domain::ids::{ActorId, GatewayName, Operator, PaymentId};
 use crate::domain::money::{Currency, Minor, Money};
 use crate::domain::refund::{RefundId, RefundRefused, RefundStatus};
 use chrono::{DateTime, Utc};
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::postgres::PgRow;
+use sqlx::types::Json;
 use sqlx::{Error, PgConnection, PgPool, Row};
 use uuid::Uuid;
 
@@ -89,6 +90,14 @@ pub struct Refund {
     pub code: Option<String>,
     /// For people.
     pub note: Option<String>,
+    /// What was given back, where people found another amount than was asked for.
+    pub given_back: Option<Minor>,
+    /// Who said what became of it.
+    pub resolved_by: Option<Operator>,
+    /// On which approval.
+    pub resolved_approval: Option<Uuid>,
+    /// What they saw.
+    pub evidence: Option<Value>,
 }
 
 /// What became of asking.
@@ -184,9 +193,9 @@ async fn ask_within(transaction: &mut PgConnection, new: &NewRefund) -> Result<O
         }),
     };
     match approvals::ask_within(transaction, &approval).await? {
-        Some(AskedFor::Asked(_)) => Ok(Some(RefundAsked::Asked(refund))),
+        AskedFor::Asked(_) => Ok(Some(RefundAsked::Asked(refund))),
         // Another kind stands in the way of none of ours; if it ever does, nothing may be kept of this.
-        Some(AskedFor::Waiting(_)) | None => Err(Error::RowNotFound),
+        AskedFor::Waiting(_) | AskedFor::Decided => Err(Error::RowNotFound),
     }
 }
 
@@ -232,7 +241,8 @@ pub(super) async fn drop_within(
         .map(drop)
 }
 
-fn asked_for(approval: &Approval) -> Option<RefundId> {
+/// The refund that an approval is about.
+pub(super) fn asked_for(approval: &Approval) -> Option<RefundId> {
     let text = approval.request.get("refund")?.as_str()?;
     Uuid::try_parse(text).ok().map(RefundId)
 }
@@ -251,8 +261,12 @@ pub(super) fn money(row: &PgRow) -> Result<Money, Error> {
     })
 }
 
-fn refund(row: &PgRow) -> Result<Refund, Error> {
+/// A row of `refunds`.
+pub(super) fn refund(row: &PgRow) -> Result<Refund, Error> {
     let approved_by: Option<String> = row.try_get("approved_by")?;
+    let resolved_by: Option<String> = row.try_get("resolved_by")?;
+    let given_back: Option<i64> = row.try_get("given_back_minor")?;
+    let evidence: Option<Json<Value>> = row.try_get("evidence")?;
     Ok(Refund {
         id: RefundId(row.try_get("id")?),
         payment: row::payment_id(row, "payment_id")?,
@@ -274,5 +288,11 @@ fn refund(row: &PgRow) -> Result<Refund, Error> {
         gateway_ref: row.try_get("gateway_ref")?,
         code: row.try_get("code")?,
         note: row.try_get("note")?,
+        given_back: given_back
+            .map(|minor| Minor::new(minor).ok_or_else(|| unfit("given_back_minor", &minor)))
+            .transpose()?,
+        resolved_by: resolved_by.map(Operator),
+        resolved_approval: row.try_get("resolved_approval")?,
+        evidence: evidence.map(|evidence| evidence.0),
     })
 }

@@ -7,7 +7,7 @@
 //!
 //! If this dies here, nothing happened, or all of it did.
 
-use super::failure::{before_commit, commit, whole};
+use super::failure::transaction;
 use super::port::ScheduleError;
 use super::row::unfit;
 use super::{Postgres, statements};
@@ -18,7 +18,7 @@ use crate::domain::parked::{KeyWanted, WhyNot};
 use crate::domain::state::Status;
 use serde_json::Value;
 use sqlx::types::Json;
-use sqlx::{Error, PgConnection, PgPool, Row};
+use sqlx::{Error, PgConnection, Row};
 use uuid::Uuid;
 
 /// A release, as it is ordered.
@@ -64,7 +64,9 @@ impl Postgres {
     /// # Errors
     /// Any; repeating it does no harm.
     pub async fn redrive(&self, order: &Redrive, retryable: &[String]) -> Result<Released, ScheduleError> {
-        whole(redrive(self.pool().clone(), order.clone(), retryable.to_vec())).await
+        let (order, retryable) = (order.clone(), retryable.to_vec());
+        transaction(self.pool(), |one| Box::pin(async move { redrive_within(one, &order, &retryable).await }))
+            .await
     }
 
     /// Ends one parked payment, or says why not.
@@ -72,15 +74,9 @@ impl Postgres {
     /// # Errors
     /// Any; repeating it does no harm.
     pub async fn resolve(&self, order: &Resolve) -> Result<Released, ScheduleError> {
-        whole(resolve(self.pool().clone(), order.clone())).await
+        let order = order.clone();
+        transaction(self.pool(), |one| Box::pin(async move { resolve_within(one, &order).await })).await
     }
-}
-
-async fn redrive(pool: PgPool, order: Redrive, retryable: Vec<String>) -> Result<Released, ScheduleError> {
-    let mut transaction = pool.begin().await.map_err(before_commit)?;
-    let released = redrive_within(&mut transaction, &order, &retryable).await.map_err(before_commit)?;
-    commit(transaction).await?;
-    Ok(released)
 }
 
 /// Releases it; not done before the caller's COMMIT. A refusal has written nothing.
@@ -102,13 +98,6 @@ pub(super) async fn redrive_within(
         .fetch_one(&mut *transaction)
         .await?;
     read(transaction, order.payment, &answer.try_get::<String, _>("answer")?).await
-}
-
-async fn resolve(pool: PgPool, order: Resolve) -> Result<Released, ScheduleError> {
-    let mut transaction = pool.begin().await.map_err(before_commit)?;
-    let resolved = resolve_within(&mut transaction, &order).await.map_err(before_commit)?;
-    commit(transaction).await?;
-    Ok(resolved)
 }
 
 async fn resolve_within(transaction: &mut PgConnection, order: &Resolve) -> Result<Released, Error> {

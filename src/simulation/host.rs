@@ -406,6 +406,10 @@ impl Upkeep for Line {
         Ok(0)
     }
 
+    async fn forget_actor_days(&self, _limit: u32) -> Result<u64, ScheduleError> {
+        Ok(0)
+    }
+
     async fn advance_oldest_open_day(&self) -> Result<NaiveDate, ScheduleError> {
         Ok(self.host.time.wall().date_naive())
     }

@@ -27,7 +27,7 @@ use crate::schedule::{
     AnsweredRefund, ClaimTerms, ClaimedRefund, How, Postgres, RefundAnswer, RefundOrder, RefundSettled,
     ScheduleError,
 };
-use chrono::{DateTime, TimeDelta};
+use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::join_all;
 use std::future::Future;
 use std::sync::Arc;
@@ -126,18 +126,19 @@ impl Refunder {
         let (id, payment, asked_at) = (claimed.order().id, claimed.order().payment, claimed.asked_at());
         let answered = self.attempt(claimed).await;
         let (order, answer) = (answered.order(), answered.answer());
+        let parts = &self.parts;
+        let profile = parts.gateway.profile();
         let view = RefundView {
             amount: order.amount,
             others_open: order.others_open,
             by: if answer.how == How::LookedUp { LearnedBy::LookUp } else { LearnedBy::Request },
             asks: order.asks,
             attempt: order.attempt,
+            key_ends_at: order.first_sent_at.map(|first| after(first, profile.key_ttl)),
         };
-        let parts = &self.parts;
-        let replays = parts.gateway.profile().replays_declines;
         let jitter = PerMille(u32::try_from(parts.dice.bits() % 1_000).unwrap_or(0));
         let now = parts.clock.wall();
-        let decision = decide(&view, &answer.verdict, replays, &parts.ladders, now, jitter);
+        let decision = decide(&view, &answer.verdict, profile.replays_declines, &parts.ladders, now, jitter);
         metrics::REFUND_ATTEMPTS.add(1, [answer.verdict.as_str()]);
         if decision.to == RefundStatus::Unknown && decision.next_at.is_none() {
             tracing::error!(refund = %id, %payment, verdict = answer.verdict.as_str(), "refund_needs_human");
@@ -213,16 +214,20 @@ impl Refunder {
     fn gate(&self, order: &RefundOrder, asked_at: Mono) -> SendGate {
         let profile: &Profile = self.parts.gateway.profile();
         let usable = profile.key_ttl.saturating_sub(profile.key_margin);
-        let until = |first: DateTime<_>| first + TimeDelta::from_std(usable).unwrap_or(TimeDelta::zero());
         SendGate {
             send_before: self.lease.send_before(asked_at),
             not_before: DateTime::UNIX_EPOCH,
-            key_usable_until: order.first_sent_at.map(until),
+            key_usable_until: order.first_sent_at.map(|first| after(first, usable)),
             key_usable_until_mono: order.key_age.map(|age| Mono(asked_at.0 + usable.saturating_sub(age))),
             execute_before: None,
             switches: Some(self.parts.pacer.watch_payer(order.payer, order.amount.currency)),
         }
     }
+}
+
+/// A length that fits no calendar is none at all: nothing is sent on the strength of it.
+fn after(first: DateTime<Utc>, length: Duration) -> DateTime<Utc> {
+    first + TimeDelta::from_std(length).unwrap_or(TimeDelta::zero())
 }
 
 fn nothing_sent(why: NotSent, retry_after: Option<Duration>) -> RefundAnswer {

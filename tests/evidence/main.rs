@@ -1,4 +1,4 @@
-//! What must be shown, run again: `make evidence-main`, `-proof`, `-money` and `-ring`, or
+//! What must be shown, run again: `make evidence-main`, `-proof`, `-money`, `-ring` and `-api`, or
 //! `cargo test --features faults --test evidence -- main`.
 //!
 //! Prints one figure a line beside its bound and exits 1 where one falls short or was never put to
@@ -8,6 +8,7 @@
 #![allow(clippy::disallowed_methods, reason = "real services run on real time")]
 #![allow(unreachable_pub, reason = "tests/support is written as the small library that it is")]
 
+mod api;
 mod audited;
 mod doctests;
 mod figures;
@@ -18,6 +19,23 @@ mod proof;
 mod ring;
 #[path = "../support/mod.rs"]
 mod support;
+// Tests whose tables and readers are shown here too.
+#[allow(dead_code, unused_imports, reason = "the tests themselves use the rest")]
+#[path = "../it/access.rs"]
+mod access;
+#[allow(dead_code, unused_imports, reason = "the tests themselves use the rest")]
+#[path = "../it/contract.rs"]
+mod contract;
+#[allow(dead_code, unused_imports, reason = "the tests themselves use the rest")]
+#[path = "../it/readme.rs"]
+mod readme;
+#[allow(dead_code, reason = "the tests of the schedule use the rest")]
+#[path = "../it/schedule/world.rs"]
+mod world;
+/// Where those tests look for it.
+mod schedule {
+    pub(crate) use crate::world;
+}
 
 use figures::Figures;
 use std::process::ExitCode;
@@ -56,8 +74,16 @@ fn main() -> ExitCode {
                 ring::show(&mut figures, part.first().copied()).await;
             });
         }
+        ["api", ref part @ ..] if part.len() <= 1 => {
+            let runtime =
+                tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(async {
+                kafka::services_are_real(&mut figures).await;
+                api::show(&mut figures, part.first().copied()).await;
+            });
+        }
         _ => {
-            eprintln!("which evidence? Known: main, proof, money, ring");
+            eprintln!("which evidence? Known: main, proof, money, ring, api");
             return ExitCode::from(2);
         }
     }

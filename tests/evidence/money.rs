@@ -1,11 +1,15 @@
-//! The machine's side of the money protocol, under everything that a gateway, a network, a frozen worker
-//! and a client can do to it: never twice, never lost, never guessed.
+//! The money protocol under everything that a gateway, a network, a frozen worker, a client and people at their
+//! consoles can do to it: never twice, never lost, never guessed.
 
 mod backlog;
 mod cancels;
+mod consoles;
 mod expiry;
 mod funds;
 mod matrix;
+mod refunds;
+mod switches;
+mod told;
 mod zombies;
 
 use crate::figures::Figures;
@@ -30,5 +34,15 @@ pub async fn show(figures: &mut Figures, part: Option<&str>) {
     }
     if wants("backlog") {
         backlog::a_backlog_goes_oldest_first(figures).await;
+    }
+    let of_consoles = part.filter(|part| consoles::PARTS.contains(part));
+    if wants("consoles") || of_consoles.is_some() {
+        consoles::whoever_comes_first_it_is_charged_once(figures, of_consoles).await;
+    }
+    if wants("refunds") {
+        refunds::money_goes_back_once_and_never_more_than_was_charged(figures).await;
+    }
+    if wants("switches") {
+        switches::what_is_switched_off_is_not_sent(figures).await;
     }
 }

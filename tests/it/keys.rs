@@ -8,7 +8,7 @@ use std::time::Duration;
 fn keys(site: &Installation, rest: &[&str]) -> Vec<Value> {
     let told = site.run(&[&["keys", "list", "-o", "json"], rest].concat());
     let told: Value = serde_json::from_str(&told).expect("JSON of the keys");
-    told["keys"].as_array().expect("a list").clone()
+    told.as_array().expect("a list").clone()
 }
 
 #[tokio::test]
@@ -53,5 +53,39 @@ async fn an_unknown_scope_and_an_odd_name_are_refused_without_a_database() {
     ] {
         let (code, said) = site.tell(&[&nowhere[..], &["keys", "create"], &rest].concat());
         assert!(code == Some(2) && said.contains(told), "{code:?}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn a_named_key_with_an_end_is_rotated_and_has_one_successor() {
+    let site = Installation::new(&[]).await;
+    let create = ["keys", "create", "--actor", "shop", "--name", "till", "--expires", "90d", "-o", "json"];
+    let made: Value = serde_json::from_str(&site.run(&create)).expect("JSON of the key");
+    let id = made["keyId"].as_str().expect("an id");
+    assert!(made["expiresAt"].is_string(), "{made}");
+    let (code, said) = site.tell(&create);
+    assert!(code == Some(6) && said.contains("keys rotate"), "{code:?}: {said}");
+
+    let rotate =
+        |id: &str, overlap: &str| site.tell(&["keys", "rotate", id, "--overlap", overlap, "-o", "json"]);
+    let next: Value =
+        serde_json::from_str(&site.run(&["keys", "rotate", id, "--overlap", "1h", "-o", "json"]))
+            .expect("JSON of the key");
+    assert_ne!((&next["keyId"], &next["apiKey"]), (&made["keyId"], &made["apiKey"]));
+    assert_eq!((&next["scopes"], &next["actorId"]), (&made["scopes"], &made["actorId"]));
+    let listed = keys(&site, &["--actor", "shop"]);
+    assert!(listed.len() == 2 && listed.iter().all(|key| key["name"] == "till"), "{listed:?}");
+    assert!(
+        listed.iter().all(|key| key["expiresAt"].is_string() && key["lastUsedAt"].is_null()),
+        "{listed:?}"
+    );
+    for (id, overlap, exit, told) in [
+        (id, "1h", 6, "are live"),
+        (next["keyId"].as_str().expect("an id"), "0s", 6, "are live"),
+        ("01a2283e-8820-4aaa-9bbb-0123456789ab", "1h", 5, "keys list"),
+        (id, "31d", 2, "30d"),
+    ] {
+        let (code, said) = rotate(id, overlap);
+        assert!(code == Some(exit) && said.contains(told), "{code:?}: {said}");
     }
 }

@@ -1,5 +1,6 @@
 //! Lists and histories as a client sees them, on a real database.
 
+mod filters;
 mod plans;
 mod walks;
 

@@ -7,24 +7,33 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod access;
+mod api_keys;
+mod batch;
 mod broker;
 mod buckets;
 mod callbacks;
+mod caps;
+mod cli;
 #[cfg(feature = "faults")]
 mod conformance;
+mod contract;
 mod declines;
 mod dev;
+mod events;
 mod flow;
 #[cfg(feature = "faults")]
 mod gateway;
 mod intake;
 mod keys;
+mod limits;
 mod lists;
 mod mixed;
 mod money;
 mod operations;
 mod operators;
 mod postgres;
+mod proof;
 mod proxy;
 mod publisher;
 mod readme;
@@ -33,4 +42,6 @@ mod refunds;
 mod ring;
 mod schedule;
 mod stand_in;
+mod stream;
+mod tokens;
 mod trouble;

@@ -8,15 +8,13 @@ mod http;
 mod releases;
 mod whole;
 
-use crate::schedule::world::{World, answer, decision, notice};
-use punctual::domain::decision::{Decision, SendsAnswered};
+use crate::schedule::world::{World, notice, parks};
+use punctual::domain::decision::Decision;
 use punctual::domain::ids::{Operator, PaymentId};
 use punctual::domain::notice::Notice;
 use punctual::domain::parked::KeyWanted;
 use punctual::domain::reason::Reason;
-use punctual::domain::state::Status;
-use punctual::domain::verdict::{Doubt, Verdict};
-use punctual::schedule::{Answered, Claimed, Redrive, Schedule, SettledAs};
+use punctual::schedule::{Answered, Redrive, Schedule, SettledAs};
 
 /// One person.
 fn alice() -> Operator {
@@ -36,13 +34,6 @@ fn retryable() -> Vec<String> {
 fn order(payment: PaymentId, key: KeyWanted) -> Redrive {
     let reason = "the gateway is back".to_owned();
     Redrive { payment, key, by: alice(), reason, version: None, approval: None }
-}
-
-/// A claim that is parked, with an answer that leaves its own send open.
-fn parks(claimed: Claimed, reason: Reason) -> (Answered, Decision) {
-    let decision =
-        Decision { reason: Some(reason), answered: SendsAnswered::None, ..decision(Status::Parked) };
-    (claimed.answered(answer(Verdict::Unknown(Doubt::TimedOut))), decision)
 }
 
 /// Settles one claim as decided.

@@ -65,6 +65,9 @@ async fn a_gateway_is_paused_and_resumed_with_a_reason_by_who_may() {
     let rate = json!({"callsPerSecond": 5, "reason": "slowly"});
     let unpaced = site.ask("PUT", "/v1/ops/gateways/sandbox/rate", Some(rate)).await;
     assert_eq!(unpaced.refusal(), (409, "rate_not_settable".into()), "no rate is configured");
+    let rate = json!({"callsPerSecond": 5, "reason": "slowly"});
+    let nowhere = site.ask("PUT", "/v1/ops/gateways/nowhere/rate", Some(rate)).await;
+    assert_eq!(nowhere.refusal(), (404, "gateway_not_found".into()));
     let back = json!({"reason": "as configured"});
     assert_eq!(site.ask("PUT", "/v1/ops/gateways/sandbox/rate", Some(back)).await.status, 200);
 }

@@ -2,6 +2,7 @@
 
 mod asking;
 mod carrying_out;
+mod resolving;
 mod whole;
 
 use crate::schedule::world::{World, decision};

@@ -17,6 +17,6 @@ mod settles;
 mod sharing;
 mod storm;
 pub mod switches;
-mod violations;
+pub mod violations;
 mod windows;
 pub mod world;

@@ -6,10 +6,13 @@
 mod compose;
 mod contracts;
 mod failpoints;
+mod help;
 mod ids;
 mod model;
 mod one_charge;
+mod openapi;
 mod readme;
+mod refunds;
 mod registries;
 mod seeded;
 mod simulation;

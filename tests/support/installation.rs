@@ -281,6 +281,12 @@ impl Installation {
     /// The same, told to freeze itself once, at this place ([`punctual::platform::failpoints`]); with one
     /// thread, so that what it does after it wakes has an order.
     pub async fn start_armed(&mut self, role: &str, name: &str, place: &str) {
+        self.spawn_armed(role, name, place);
+        self.alive(name).await;
+    }
+
+    /// The same without waiting: for one that may come to its place before it can say that it is alive.
+    pub fn spawn_armed(&mut self, role: &str, name: &str, place: &str) {
         let armed = format!("{place}:{}", self.frozen_file(name).display());
         self.spawn_in(
             role,
@@ -288,7 +294,6 @@ impl Installation {
             &[],
             &[("PUNCTUAL_FREEZE_AT", armed.as_str()), ("TOKIO_WORKER_THREADS", "1")],
         );
-        self.alive(name).await;
     }
 
     /// Whether a role that was started with [`Installation::start_armed`] came to its place.

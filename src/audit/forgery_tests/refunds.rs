@@ -18,6 +18,7 @@ fn row(number: u8, amount: i64, status: RefundStatus) -> RefundRow {
         amount,
         currency: "EUR".into(),
         status,
+        finished_at: Some(after(20_020)),
         claims: vec![claim],
     }
 }
@@ -81,4 +82,15 @@ fn every_forged_refund_is_found() {
         forge(&mut records);
         assert_eq!(found(&records, Valid::False), BTreeSet::from(["M10"]), "{what}");
     }
+}
+
+#[test]
+fn a_part_that_came_back_while_it_was_read_is_not_held_against_anybody() {
+    let mut records = given_back();
+    records.ledger.truncate(3);
+    assert_eq!(found(&records, Valid::False), BTreeSet::from(["M10"]));
+    // The second part ended after the ledger was read, and the payment has not moved since it was completed.
+    records.ledger_read_at = Some(after(20_015));
+    records.refunds[0].finished_at = Some(after(20_012));
+    assert_eq!(found(&records, Valid::False), BTreeSet::new());
 }

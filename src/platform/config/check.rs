@@ -24,10 +24,12 @@ pub fn check(config: &Config) -> (Vec<Problem>, Vec<Problem>) {
     relay(&mut found);
     publisher(&mut found);
     api(&mut found);
+    oidc(&mut found);
     partitions(&mut found);
     loops(&mut found);
     addresses(&mut found);
     sandbox(&mut found);
+    client(&mut found);
     (found.refused, found.warned)
 }
 
@@ -168,9 +170,8 @@ fn gateway(found: &mut Found<'_>) {
     );
     let share_is_fine = (1..=90).contains(&gateway.lookup_share);
     found.refuse_unless(share_is_fine, &["gateway.lookup_share"], "must be from 1 to 90 per cent");
-    let local = ["http://127.", "http://[::1]", "http://localhost"];
     found.warn_unless(
-        !gateway.url.starts_with("http://") || local.iter().any(|start| gateway.url.starts_with(start)),
+        is_private(&gateway.url),
         &["gateway.url"],
         "the bearer token and the payee travel unencrypted",
     );
@@ -301,6 +302,36 @@ fn api(found: &mut Found<'_>) {
     );
 }
 
+fn oidc(found: &mut Found<'_>) {
+    let oidc = &found.config.oidc;
+    found.refuse_unless(
+        oidc.issuer.is_empty() || !(oidc.audience.is_empty() || oidc.jwks.is_empty()),
+        &["oidc.issuer", "oidc.audience", "oidc.jwks"],
+        "tokens need an audience, or those made for others are taken too, and keys to be verified with",
+    );
+    let local = ["http://127.", "http://[::1]", "http://localhost"];
+    found.refuse_unless(
+        !oidc.jwks.starts_with("http://") || local.iter().any(|start| oidc.jwks.starts_with(start)),
+        &["oidc.jwks"],
+        "keys that come unencrypted can be anybody's; https, or a file",
+    );
+    found.refuse_unless(
+        oidc.leeway <= Duration::from_secs(30),
+        &["oidc.leeway"],
+        "at most 30s: for so long a token is taken that has ended",
+    );
+    found.refuse_unless(
+        (Duration::from_secs(10)..=DAY).contains(&oidc.refresh),
+        &["oidc.refresh"],
+        "from 10s to 1d: a key that is withdrawn is believed for so long",
+    );
+    found.refuse_unless(
+        !(oidc.actor_claim.is_empty() || oidc.scope_claim.is_empty()),
+        &["oidc.actor_claim", "oidc.scope_claim"],
+        "both name a claim",
+    );
+}
+
 fn partitions(found: &mut Found<'_>) {
     let (database, api, keeper) = (&found.config.database, &found.config.api, &found.config.keeper);
     // A part of a day needs the whole of one.
@@ -386,6 +417,27 @@ fn sandbox(found: &mut Found<'_>) {
         &["sandbox.fee_fixed_minor", "sandbox.fee_basis_points"],
         "the fixed part is 0 to 1000000 minor units and the other at most the whole amount",
     );
+}
+
+fn client(found: &mut Found<'_>) {
+    let client = &found.config.client;
+    found.refuse_unless(
+        ["http://", "https://"].iter().any(|scheme| client.url.starts_with(scheme)),
+        &["client.url"],
+        "must begin with http:// or https://",
+    );
+    found.refuse_unless(
+        !client.timeout.is_zero(),
+        &["client.timeout"],
+        "nothing is answered in no time at all",
+    );
+    found.warn_unless(is_private(&client.url), &["client.url"], "the API key and payees travel unencrypted");
+}
+
+/// Nobody on the way reads what is sent there.
+fn is_private(url: &str) -> bool {
+    let local = ["http://127.", "http://[::1]", "http://localhost"];
+    !url.starts_with("http://") || local.iter().any(|start| url.starts_with(start))
 }
 
 fn is_name(text: &str) -> bool {

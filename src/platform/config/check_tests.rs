@@ -35,6 +35,11 @@ const DANGEROUS: &[(&[&str], &str)] = &[
     (&["relay.shard_lease=1s"], "relay.shard_lease = 1s"),
     (&["api.key_cache=5s"], "api.key_cache = 5s"),
     (&["api.max_amount_minor=0"], "api.max_amount_minor = 0"),
+    (&["oidc.issuer=https://id.example"], "oidc.issuer = https://id.example, oidc.audience = , oidc.jwks = "),
+    (&["oidc.jwks=http://id.example/keys"], "oidc.jwks = http://id.example/keys"),
+    (&["oidc.leeway=31s"], "oidc.leeway = 31s"),
+    (&["oidc.refresh=9s"], "oidc.refresh = 9s"),
+    (&["oidc.actor_claim="], "oidc.actor_claim = "),
     (&["api.request_timeout=5s"], "database.acquire_timeout = 5s"),
     (&["database.pool=0"], "database.pool = 0"),
     (&["database.partition_days_ahead=366"], "database.partition_days_ahead = 366, api.horizon = 365d"),
@@ -48,6 +53,8 @@ const DANGEROUS: &[(&[&str], &str)] = &[
     (&["sandbox.listen=127.0.0.1:8080"], "api.listen = 127.0.0.1:8080"),
     (&["sandbox.callback_url=http://127.0.0.1:1/x"], "sandbox.callback_secret = "),
     (&["sandbox.burst=5"], "sandbox.burst = 5, sandbox.rate = 0"),
+    (&["client.url=punctual.example"], "client.url = punctual.example"),
+    (&["client.timeout=0s"], "client.timeout = 0s"),
     (&["sandbox.fee_basis_points=10001"], "sandbox.fee_fixed_minor = 25, sandbox.fee_basis_points = 10001"),
 ];
 
@@ -76,6 +83,12 @@ fn the_defaults_and_the_edges_of_the_rules_are_accepted() {
         &["api.due_grace=2d"],
         &["kafka.partitions=48"],
         &["api.key_cache=4999ms"],
+        &[
+            "oidc.issuer=https://id.example",
+            "oidc.audience=punctual",
+            "oidc.jwks=keys.json",
+            "oidc.leeway=0s",
+        ],
         &["api.listen=127.0.0.1:0", "sandbox.listen=127.0.0.1:0"],
         &["kafka.security_protocol=sasl_ssl", "kafka.sasl_username=u", "kafka.sasl_password=p"],
     ];
@@ -94,6 +107,7 @@ fn what_is_only_suspicious_is_warned_about() {
         ("api.drain_grace=20s", "api.drain_grace"),
         ("worker.late_by=1m", "worker.late_by"),
         ("gateway.url=http://bank.example", "gateway.url"),
+        ("client.url=http://punctual.example", "client.url"),
     ] {
         let loaded = load(&with(&[set])).unwrap_or_else(|why| panic!("{set}: {why}"));
         assert_eq!(loaded.warnings.len(), 1, "{set}");

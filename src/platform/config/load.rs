@@ -12,11 +12,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-/// Variables without our prefix that people expect to work. They lose to the prefixed ones.
-const USUAL_VARIABLES: [(&str, &str); 3] = [
+/// Variables that are not named like their setting and that people expect to work. They lose to those that
+/// are.
+const USUAL_VARIABLES: [(&str, &str); 5] = [
     ("DATABASE_URL", "database.url"),
     ("KAFKA_BOOTSTRAP_SERVERS", "kafka.bootstrap_servers"),
     ("SANDBOX_URL", "gateway.url"),
+    ("PUNCTUAL_URL", "client.url"),
+    ("PUNCTUAL_API_KEY", "client.api_key"),
 ];
 
 /// The file that is read from the working directory if `--config` names none.
@@ -231,7 +234,7 @@ impl Layers {
                 None => {
                     let name =
                         variable.trim_start_matches("PUNCTUAL_").replace("__", ".").to_ascii_lowercase();
-                    // PUNCTUAL_URL, PUNCTUAL_LOG and their like are no settings and no mistakes.
+                    // PUNCTUAL_LOG and its like are no settings and no mistakes.
                     if name.contains('.') || nearest(&name).is_some() {
                         self.unknown(&name, &source);
                     }

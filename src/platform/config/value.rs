@@ -1,8 +1,10 @@
 //! How one value reads and shows: text in, text out, the same text both ways.
 
 use crate::domain::window::Window;
+use ipnet::IpNet;
 use secrecy::{ExposeSecret, SecretString};
 use std::fmt;
+use std::net::IpAddr;
 use std::ops::Deref;
 use std::time::Duration;
 
@@ -175,9 +177,37 @@ impl Value for Vec<Duration> {
     }
 }
 
+impl Value for Vec<IpNet> {
+    const KIND: &'static str = "list of networks";
+    fn read(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        if text.is_empty() {
+            return Ok(Self::new());
+        }
+        let network = |part: &str| {
+            let whole = part.parse::<IpNet>().or_else(|_| part.parse::<IpAddr>().map(IpNet::from));
+            whole.map_err(|_| format!("`{part}` is not a network; write for example 10.0.0.0/8 or fd00::/8"))
+        };
+        text.split(',').map(|part| network(part.trim())).collect()
+    }
+    fn show(&self) -> String {
+        self.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn networks_and_single_addresses_are_read() {
+        let read = Vec::<IpNet>::read("10.0.0.0/8, fd00::/8,192.0.2.1").unwrap();
+        assert_eq!(read.show(), "10.0.0.0/8,fd00::/8,192.0.2.1/32");
+        assert_eq!(Vec::<IpNet>::read("").unwrap().show(), "");
+        for text in ["10.0.0.0/33", "proxy", "10.0.0.0/8,", "10.0.0.0-10.0.0.9"] {
+            assert!(Vec::<IpNet>::read(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn a_duration_shows_in_the_form_it_is_read() {

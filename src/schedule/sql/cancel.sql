@@ -18,9 +18,9 @@ WITH moment AS MATERIALIZED (
     RETURNING p.id, p.actor_id, p.history_seq, p.history_hash, p.fence, p.attempt, p.epoch, p.last_xid, m.at
 ), history AS (
     INSERT INTO payment_history (payment_id, seq, was, became, cause, done_by, fence, attempt, epoch, at,
-                                 detail, hash, xid)
+                                 detail, hash, xid, actor_id)
     SELECT g.id, g.history_seq, 'PENDING', 'CANCELLED', 'cancelled', 'actor:' || $3::text, g.fence, g.attempt, g.epoch,
-           g.at, '{}', g.history_hash, g.last_xid
+           g.at, '{}', g.history_hash, g.last_xid, g.actor_id
     FROM gone g
 ), freed AS (
     DELETE FROM external_ids x

@@ -79,9 +79,9 @@ WITH moment AS MATERIALIZED (
     RETURNING p.*, l.was, l.was_first_sent_at, m.at AS claimed_at
 ), history AS (
     INSERT INTO payment_history (payment_id, seq, was, became, cause, done_by, fence, attempt, epoch, at,
-                                 detail, hash, xid)
+                                 detail, hash, xid, actor_id)
     SELECT w.id, w.history_seq, w.was, 'PROCESSING', 'claimed', $8, w.fence, w.attempt, w.epoch, w.claimed_at,
-           '{"claimId":"' || w.claim_id || '"}', w.history_hash, w.last_xid
+           '{"claimId":"' || w.claim_id || '"}', w.history_hash, w.last_xid, w.actor_id
     FROM won w
 ), attempt AS (
     INSERT INTO attempts (due_day, payment_id, attempt, epoch, claim_id, fence, worker, was, key_age_us, claimed_at)

@@ -16,9 +16,9 @@ WITH moment AS MATERIALIZED (
     RETURNING p.*, m.at
 ), history AS (
     INSERT INTO payment_history (payment_id, seq, was, became, cause, done_by, fence, attempt, epoch, at,
-                                 detail, hash, xid)
+                                 detail, hash, xid, actor_id)
     SELECT f.id, f.history_seq, 'PENDING', 'FAILED', 'deadline_passed', $3, f.fence, f.attempt, f.epoch, f.at, '{}',
-           f.history_hash, f.last_xid
+           f.history_hash, f.last_xid, f.actor_id
     FROM failed f
 ), freed AS (
     DELETE FROM external_ids x

@@ -29,9 +29,9 @@ WITH kept AS (
     RETURNING p.*, k.at, k.worker
 ), history AS (
     INSERT INTO payment_history (payment_id, seq, was, became, cause, done_by, fence, attempt, epoch, at,
-                                 detail, hash, xid)
+                                 detail, hash, xid, actor_id)
     SELECT n.id, n.history_seq, n.status, n.status, 'fenced', n.worker, n.fence, n.attempt, n.epoch, n.at, $10,
-           n.history_hash, n.last_xid
+           n.history_hash, n.last_xid, n.actor_id
     FROM noted n
 ), notice AS (
     INSERT INTO due_notices (shard, payment_id, payment_day, gateway, lane, due_at, not_before, attempt)

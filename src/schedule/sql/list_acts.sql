@@ -1,5 +1,6 @@
 -- Called by acts: the operators' acts, the newest first.
--- Index: the table's primary key backwards; operator_acts_by_subject for one subject. Zero rows: none fits.
+-- Index: the table's primary key backwards; operator_acts_by_subject for one subject, operator_acts_by_operator for one
+-- person. Zero rows: none fits.
 --   $1 subject, null for any   $2 operator, null for any   $3 number not reached any more, null for none   $4 limit
 SELECT a.id, a.at, a.operator, a.act, a.subject, a.reason, a.detail
 FROM operator_acts a

@@ -22,9 +22,9 @@ WITH seen AS MATERIALIZED (
     RETURNING p.*, s.was, s.at
 ), history AS (
     INSERT INTO payment_history (payment_id, seq, was, became, cause, done_by, fence, attempt, epoch, at,
-                                 detail, hash, xid)
+                                 detail, hash, xid, actor_id)
     SELECT h.id, h.history_seq, h.was, 'PARKED', 'poisoned', $4, h.fence, h.attempt, h.epoch, h.at, $5,
-           h.history_hash, h.last_xid
+           h.history_hash, h.last_xid, h.actor_id
     FROM held h
 ), attempt AS (
     UPDATE attempts t SET settled_at = h.at, settled_to = 'PARKED', verdict = $6

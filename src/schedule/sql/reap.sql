@@ -21,9 +21,9 @@ WITH moment AS MATERIALIZED (
     RETURNING p.*, a.shard, m.at
 ), history AS (
     INSERT INTO payment_history (payment_id, seq, was, became, cause, done_by, fence, attempt, epoch, at,
-                                 detail, hash, xid)
+                                 detail, hash, xid, actor_id)
     SELECT e.id, e.history_seq, 'PROCESSING', 'UNKNOWN', 'lease_expired', $4, e.fence, e.attempt, e.epoch, e.at,
-           '{}', e.history_hash, e.last_xid
+           '{}', e.history_hash, e.last_xid, e.actor_id
     FROM expired e
 ), notice AS (
     INSERT INTO due_notices (shard, payment_id, payment_day, gateway, lane, due_at, not_before, attempt)

@@ -1,4 +1,4 @@
 -- Called by revoke_api_key; effective once the caches of keys have forgotten it.
--- Index: the primary key. No row changed: no such key, or it was revoked before.
---   $1 key id
-UPDATE api_keys SET revoked_at = clock_timestamp() WHERE id = $1 AND revoked_at IS NULL
+-- One row always: `revoked`, `revoked_before` or `not_found`. Index: the primary key, in the function.
+--   $1 the key   $2 operator   $3 reason
+SELECT told, ended_at FROM revoke_api_key($1, $2, $3)

@@ -76,9 +76,9 @@ WITH moment AS MATERIALIZED (
         a.shard, a.next_at, a.destination, p.amount_minor, p.currency
 ), history AS (
     INSERT INTO payment_history (payment_id, seq, was, became, cause, done_by, fence, attempt, epoch, at,
-                                 detail, hash, xid)
+                                 detail, hash, xid, actor_id)
     SELECT w.id, w.history_seq, 'PROCESSING', w.status, w.cause, w.worker, w.fence, w.attempt, w.epoch, w.at,
-           w.detail, w.history_hash, w.last_xid
+           w.detail, w.history_hash, w.last_xid, w.actor_id
     FROM written w
 ), attempt AS (
     UPDATE attempts t SET settled_at = w.at, settled_to = w.status, verdict = w.verdict, how = w.how,

@@ -61,13 +61,14 @@ WITH moment AS MATERIALIZED (
         last_xid = greatest(pg_current_xact_id(), p.last_xid)
     FROM told t
     WHERE p.due_day = $14 AND p.id = $15
-    RETURNING p.id, p.status, p.history_seq, p.history_hash, p.fence, p.attempt, p.epoch, p.last_xid, t.was,
-        t.is_whole, t.worker, t.at, t.detail
+    RETURNING p.id, p.status, p.history_seq, p.history_hash, p.fence, p.attempt, p.epoch, p.last_xid, p.actor_id,
+        t.was, t.is_whole, t.worker, t.at, t.detail
 ), history AS (
     INSERT INTO payment_history (payment_id, seq, was, became, cause, done_by, fence, attempt, epoch, at,
-                                 detail, hash, xid)
+                                 detail, hash, xid, actor_id)
     SELECT m.id, m.history_seq, m.was, m.status, CASE WHEN m.is_whole THEN 'refunded' ELSE 'noted' END, m.worker,
-           m.fence, m.attempt, m.epoch, m.at, m.detail, m.history_hash, m.last_xid
+           m.fence, m.attempt, m.epoch, m.at, m.detail, m.history_hash, m.last_xid,
+           m.actor_id
     FROM moved m
 ), freed AS (
     DELETE FROM parked h USING moved m WHERE m.is_whole AND h.payment_id = m.id

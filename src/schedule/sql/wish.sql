@@ -32,9 +32,9 @@ WITH moment AS MATERIALIZED (
         p.history_hash, p.fence, p.epoch, p.last_xid, m.at
 ), history AS (
     INSERT INTO payment_history (payment_id, seq, was, became, cause, done_by, fence, attempt, epoch, at,
-                                 detail, hash, xid)
+                                 detail, hash, xid, actor_id)
     SELECT w.id, w.history_seq, w.status, w.status, 'cancel_wished', 'actor:' || $3::text, w.fence, w.attempt,
-           w.epoch, w.at, '{}', w.history_hash, w.last_xid
+           w.epoch, w.at, '{}', w.history_hash, w.last_xid, $3
     FROM wished w
 ), notice AS (
     INSERT INTO due_notices (shard, payment_id, payment_day, gateway, lane, due_at, not_before, attempt)

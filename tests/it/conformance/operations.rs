@@ -36,6 +36,7 @@ pub fn made(answer: CreateAnswer) -> CreateAnswer<Payment> {
         }
         CreateAnswer::ExternalIdTaken { payment } => CreateAnswer::ExternalIdTaken { payment },
         CreateAnswer::DayNotReady => panic!("the days around today are made"),
+        CreateAnswer::DailyCapReached(_) => panic!("no actor has a cap here"),
     }
 }
 
@@ -62,6 +63,7 @@ impl Sequence<'_> {
             CreateAnswer::KeyReused { .. } => "key reused",
             CreateAnswer::ExternalIdTaken { .. } => "external id taken",
             CreateAnswer::DayNotReady => "day not ready",
+            CreateAnswer::DailyCapReached(_) => "daily cap reached",
         });
         same("create", &postgres, &memory)
     }

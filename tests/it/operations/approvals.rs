@@ -2,6 +2,7 @@
 
 use super::{alice, bob, parked, retryable, settle};
 use crate::schedule::world::{World, answer, decision, declined, notice};
+use crate::support::eventually;
 use punctual::domain::decision::Decision;
 use punctual::domain::ids::{Epoch, Operator, PaymentId};
 use punctual::domain::parked::WhyNot;
@@ -15,6 +16,7 @@ use punctual::schedule::{
 };
 use serde_json::json;
 use sqlx::Executor;
+use std::time::Duration;
 use uuid::Uuid;
 
 async fn ask(world: &World, payment: PaymentId, kind: ApprovalKind, version: i32) -> AskedFor {
@@ -33,7 +35,7 @@ async fn asked(world: &World, payment: PaymentId, kind: ApprovalKind) -> Approva
     let version = world.row(payment).await.history_seq;
     match ask(world, payment, kind, version).await {
         AskedFor::Asked(approval) => approval,
-        waiting @ AskedFor::Waiting(_) => panic!("{waiting:?}"),
+        other @ (AskedFor::Waiting(_) | AskedFor::Decided) => panic!("{other:?}"),
     }
 }
 
@@ -94,7 +96,14 @@ async fn a_stored_decline_gets_a_new_key_once_a_second_person_has_said_so() {
     };
     assert_eq!(
         acts,
-        ["key:alice ask_approval", "key:alice ask_approval", "key:bob approve", "key:alice redrive"]
+        [
+            "key:alice ask_approval",
+            // In vain, and what was asked for is void since: by whose word is written down.
+            "key:bob void_approval",
+            "key:alice ask_approval",
+            "key:bob approve",
+            "key:alice redrive",
+        ]
     );
     assert!(matches!(decide(&world, waits.id, &bob(), ApprovalVerdict::Reject).await, Decided::Already(_)));
 }
@@ -208,4 +217,46 @@ async fn the_database_itself_refuses_a_second_decision_and_the_same_person() {
     }
     let already = decide(&world, waits.id, &bob(), ApprovalVerdict::Approve).await;
     assert!(matches!(already, Decided::Already(_)), "{already:?}");
+}
+
+#[tokio::test]
+async fn who_asks_while_another_decides_is_told_to_look_again() {
+    let world = World::new().await;
+    let payment = parked(&world, "k1").await.payment;
+    let first = asked(&world, payment, ApprovalKind::Redrive).await;
+    // Between the two looks of whoever asks: after the one that made nothing because one waits already.
+    world
+        .run(
+            "CREATE FUNCTION wait_there() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NULL; END $$",
+        )
+        .await;
+    world
+        .run(
+            "CREATE TRIGGER wait_there AFTER INSERT ON approvals
+             FOR EACH STATEMENT EXECUTE FUNCTION wait_there()",
+        )
+        .await;
+    let mut gate = world.sql().await;
+    gate.execute("SELECT pg_advisory_lock(7)").await.expect("closed");
+    let version = world.row(payment).await.history_seq;
+    let rejected = async {
+        eventually("it stands there", Duration::from_secs(10), || async {
+            let waiting: i64 = world
+                .one(
+                    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+                     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+                )
+                .await;
+            (waiting > 0).then_some(())
+        })
+        .await;
+        let rejected = decide(&world, first.id, &bob(), ApprovalVerdict::Reject).await;
+        gate.execute("SELECT pg_advisory_unlock(7)").await.expect("open");
+        rejected
+    };
+    let (again, rejected) = tokio::join!(ask(&world, payment, ApprovalKind::Redrive, version), rejected);
+    assert!(matches!(rejected, Decided::Rejected(_)), "{rejected:?}");
+    assert_eq!(again, AskedFor::Decided);
+    assert_eq!(world.row(payment).await.status, Status::Parked);
 }

@@ -3,6 +3,7 @@
 use super::parks;
 use crate::schedule::world::{fresh, settings, terms};
 use crate::support::api::{Answer, Api, send};
+use crate::support::proxy::Fault;
 use punctual::domain::reason::Reason;
 use punctual::schedule::{Access, BulkTerms, Claimed, Postgres, Schedule, connect};
 use serde_json::{Value, json};
@@ -227,6 +228,18 @@ async fn a_large_amount_waits_for_a_second_person_who_decides_once() {
 }
 
 #[tokio::test]
+async fn a_list_whose_cursor_cannot_be_looked_up_says_so_and_does_not_call_it_wrong() {
+    let site = Site::new().await;
+    let behind = "/v1/ops/approvals?cursor=00000000-0000-4000-8000-000000000000";
+    for cursor in [behind, "/v1/ops/approvals?cursor=x"] {
+        assert_eq!(site.get(cursor).await.refusal(), (400, "invalid_cursor".to_owned()));
+    }
+    site.api.proxy.set(Fault::Reset).await;
+    let away = site.get(behind).await;
+    assert_eq!(away.refusal(), (503, "database_unavailable".to_owned()));
+}
+
+#[tokio::test]
 async fn a_resolution_needs_evidence_that_fits() {
     let site = Site::new().await;
     let id = site.parked("k1", 1_250).await;
@@ -254,6 +267,12 @@ async fn a_resolution_needs_evidence_that_fits() {
                 json!({"source": "dashboard", "gatewayReference": "ch_1", "amount": 1_250, "currency": "USD"}),
             ),
             (422, "evidence_differs"),
+        ),
+        (
+            charged(
+                json!({"source": "dashboard", "gatewayReference": "ch_1 ", "amount": 1_250, "currency": "EUR"}),
+            ),
+            (422, "invalid_character"),
         ),
         (
             json!({"reason": "seen", "as": "not_charged", "evidence": {"source": "dashboard"}}),

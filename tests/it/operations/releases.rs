@@ -13,6 +13,7 @@ use punctual::domain::state::Status;
 use punctual::domain::verdict::{DeclineClass, Verdict};
 use punctual::schedule::{ParkedFilter, Resolve, Schedule};
 use serde_json::json;
+use sqlx::postgres::PgConnection;
 use std::time::Duration;
 
 fn resolution(payment: PaymentId, reference: Option<&str>) -> Resolve {
@@ -131,6 +132,37 @@ async fn a_day_that_the_scans_had_passed_is_opened_again() {
     let (terms, fresh) = (terms(), fresh(1));
     let late = world.worker.claim_late(&terms, Duration::ZERO, &[], &fresh).await.expect("an answer");
     assert_eq!(late.len(), 1, "the late scan finds it");
+}
+
+/// Releases it within a transaction of the test's own.
+async fn released(sql: &mut PgConnection, id: PaymentId) -> String {
+    let release = "SELECT redrive_parked($1, $2, 1::smallint, false, '{}', 'key:bob', 'why', NULL, NULL)";
+    let answer = sqlx::query_scalar(release).bind(id.due_day()).bind(id.as_uuid()).fetch_one(sql).await;
+    answer.expect("an answer")
+}
+
+#[tokio::test]
+async fn many_releases_of_old_days_and_a_single_one_never_wait_for_each_other() {
+    let world = World::new().await;
+    let mut old = Vec::new();
+    for key in ["k1", "k2"] {
+        let due = world.create(&world.payment(key, world.now().await - TimeDelta::days(2))).await;
+        let claimed = world.claim_one(&due).await;
+        settle(&world, parks(claimed, Reason::OutcomeUnknown)).await;
+        old.push(due.payment);
+    }
+    // As a batch does it: both in one transaction. Between the two a person releases the second one.
+    let mut batch = world.sql().await;
+    sqlx::query("BEGIN").execute(&mut batch).await.expect("begun");
+    assert_eq!(released(&mut batch, old[0]).await, "done");
+    let (api, order) = (world.api.clone(), order(old[1], KeyWanted::Same));
+    let person = tokio::spawn(async move { api.redrive(&order, &retryable()).await });
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    while world.one::<i64>(waits).await == 0 {}
+    assert_eq!(released(&mut batch, old[1]).await, "done", "nobody holds it who waits for us");
+    sqlx::query("COMMIT").execute(&mut batch).await.expect("committed");
+    let answer = person.await.expect("no panic").expect("an answer");
+    assert_eq!(answer, Err(WhyNot::NotParked));
 }
 
 #[tokio::test]

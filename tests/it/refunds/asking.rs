@@ -128,11 +128,7 @@ async fn one_person_is_never_enough_and_a_refusal_gives_the_reservation_back() {
     }
 }
 
-#[tokio::test]
-async fn what_nobody_decides_in_a_day_is_dropped_and_can_be_asked_for_again() {
-    let site = Site::start().await;
-    let of = site.completed("k1", "sim_ok").await;
-    let RefundAsked::Asked(refund) = site.ask("r1", &of, None).await else { panic!("asked for") };
+async fn let_a_day_pass(site: &Site) {
     let mut sql = site.world.sql().await;
     // The triggers that keep a refund as it was asked for stand aside.
     for act in [
@@ -143,6 +139,32 @@ async fn what_nobody_decides_in_a_day_is_dropped_and_can_be_asked_for_again() {
     ] {
         sqlx::query(act).execute(&mut sql).await.expect(act);
     }
+}
+
+#[tokio::test]
+async fn whoever_asks_anew_does_not_wait_for_a_word_on_what_is_over() {
+    let site = Site::start().await;
+    let of = site.completed("k1", "sim_ok").await;
+    let RefundAsked::Asked(refund) = site.ask("r1", &of, None).await else { panic!("asked for") };
+    let_a_day_pass(&site).await;
+    // A decision locks its approval and then what it is about; who asks holds that already.
+    let mut deciding = site.world.sql().await;
+    sqlx::query("BEGIN").execute(&mut deciding).await.expect("begun");
+    let locked = sqlx::query("SELECT 1 FROM approvals WHERE id = $1 FOR UPDATE").bind(refund.approval);
+    locked.execute(&mut deciding).await.expect("locked");
+    assert!(matches!(site.ask("r2", &of, None).await, RefundAsked::Asked(_)));
+    sqlx::query("ROLLBACK").execute(&mut deciding).await.expect("undone");
+    let late = site.decide(&refund, &bob(), ApprovalVerdict::Approve).await;
+    assert!(matches!(late, Decided::Expired(_)), "{late:?}");
+    assert_eq!(site.sums(&of.1).await, (CHARGE, 0));
+}
+
+#[tokio::test]
+async fn what_nobody_decides_in_a_day_is_dropped_and_can_be_asked_for_again() {
+    let site = Site::start().await;
+    let of = site.completed("k1", "sim_ok").await;
+    let RefundAsked::Asked(refund) = site.ask("r1", &of, None).await else { panic!("asked for") };
+    let_a_day_pass(&site).await;
     assert!(matches!(site.ask("r2", &of, None).await, RefundAsked::Asked(_)), "its time is over");
     assert_eq!(site.stands(&refund).await.status, RefundStatus::Rejected);
     assert_eq!(site.sums(&of.1).await, (CHARGE, 0));

@@ -2,10 +2,12 @@
 
 use super::{CHARGE, Site};
 use crate::schedule::switches::order as switch;
-use punctual::domain::refund::RefundStatus;
+use crate::schedule::violations::{counted, once, seen};
+use punctual::domain::refund::{RefundDecision, RefundSends, RefundStatus, RefundVerdict};
 use punctual::domain::state::Status;
 use punctual::domain::switches::{SwitchKind, Turned};
-use punctual::schedule::RefundAsked;
+use punctual::schedule::{AnsweredRefund, ClaimedRefund, How, RefundAnswer, RefundAsked, RefundSettled};
+use std::time::Duration;
 
 #[tokio::test]
 async fn two_parts_and_the_rest_give_back_all_and_the_payment_is_refunded() {
@@ -127,22 +129,69 @@ async fn what_is_switched_off_is_not_given_back_until_it_is_on_again() {
     site.turns_until(&refund, RefundStatus::Refunded).await;
 }
 
+/// Claims the one refund that is due.
+async fn claimed(site: &Site) -> ClaimedRefund {
+    let (terms, ids) = (crate::schedule::world::terms(), crate::schedule::world::fresh(1));
+    site.world.worker.claim_refunds(&terms, &ids).await.expect("claimed").remove(0)
+}
+
+fn said(claimed: ClaimedRefund, verdict: RefundVerdict) -> AnsweredRefund {
+    claimed.answered(RefundAnswer::silent(verdict, How::Sent))
+}
+
+#[tokio::test]
+async fn money_that_came_back_although_the_refund_had_ended_without_it_is_seen() {
+    let recorder = counted();
+    let _guard = metrics::set_default_local_recorder(&recorder);
+    let site = Site::start().await;
+    let of = site.completed("k1", "sim_ok").await;
+    let refund = site.allowed("r1", &of, None).await;
+    let zombie = claimed(&site).await;
+    site.world.run("UPDATE refunds SET lease_until = now() - interval '1 hour'").await;
+    assert_eq!(site.world.worker.reap_refunds(Duration::from_secs(1), 10).await.expect("reaped"), 1);
+    // Its gateway replays declines, and replayed none.
+    let again = said(claimed(&site).await, RefundVerdict::Declined { code: "x".into() });
+    let decision = RefundDecision { to: RefundStatus::Declined, next_at: None, answered: RefundSends::All };
+    site.world.worker.settle_refund(&again, &decision).await.expect("an answer");
+    assert_eq!((site.stands(&refund).await.status, seen(&recorder)), (RefundStatus::Declined, vec![]));
+    let amount = zombie.order().amount;
+    let late = said(zombie, RefundVerdict::Refunded { reference: "re_1".into(), amount });
+    for _ in 0..2 {
+        let settled = site.world.worker.settle_refund(&late, &decision).await.expect("an answer");
+        assert_eq!((settled, seen(&recorder)), (RefundSettled::Fenced, once("M10")));
+    }
+}
+
+#[tokio::test]
+async fn a_refund_under_a_claim_that_the_database_lost_is_seen() {
+    let recorder = counted();
+    let _guard = metrics::set_default_local_recorder(&recorder);
+    let site = Site::start().await;
+    let of = site.completed("k1", "sim_ok").await;
+    site.allowed("r1", &of, None).await;
+    let claimed = claimed(&site).await;
+    // As after the loss of an acknowledged commit.
+    site.world.run("DELETE FROM refund_attempts").await;
+    let back = "UPDATE refunds SET status = 'approved', attempt = 0, open_sends = 0, first_sent_at = NULL,
+        claim_id = NULL, lease_until = NULL";
+    site.world.run(back).await;
+    let lost = said(claimed, RefundVerdict::Declined { code: "x".into() });
+    let decision = RefundDecision { to: RefundStatus::Declined, next_at: None, answered: RefundSends::All };
+    let settled = site.world.worker.settle_refund(&lost, &decision).await.expect("an answer");
+    assert_eq!((settled, seen(&recorder)), (RefundSettled::Fenced, once("M10")));
+}
+
 #[tokio::test]
 async fn a_worker_that_dies_with_a_claim_leaves_a_question_and_its_late_answer_changes_nothing() {
     let site = Site::start().await;
     let of = site.completed("k1", "sim_ok").await;
     let refund = site.allowed("r1", &of, None).await;
-    let terms = crate::schedule::world::terms();
-    let ids = crate::schedule::world::fresh(1);
-    let claimed = site.world.worker.claim_refunds(&terms, &ids).await.expect("claimed").remove(0);
+    let claimed = claimed(&site).await;
     site.world.run("UPDATE refunds SET lease_until = now() - interval '1 hour'").await;
     let done = site.turns_until(&refund, RefundStatus::Refunded).await;
     assert_eq!((done.attempt, site.refund_lines().await.len()), (2, 1), "{done:?}");
 
-    use punctual::domain::refund::{RefundDecision, RefundSends, RefundVerdict};
-    use punctual::schedule::{How, RefundAnswer, RefundSettled};
-    let verdict = RefundVerdict::Declined { code: "too_late".into() };
-    let late = claimed.answered(RefundAnswer::silent(verdict, How::Sent));
+    let late = said(claimed, RefundVerdict::Declined { code: "too_late".into() });
     let decision = RefundDecision { to: RefundStatus::Declined, next_at: None, answered: RefundSends::All };
     for _ in 0..2 {
         let settled = site.world.worker.settle_refund(&late, &decision).await.expect("an answer");

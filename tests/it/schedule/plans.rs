@@ -272,3 +272,54 @@ async fn hot_statements_read_by_their_index_and_only_the_days_they_name() {
         assert!(indexes.iter().any(|it| it.starts_with(&index)), "{}: {index} not in {indexes:?}", hot.name);
     }
 }
+
+/// Lists for people, with parameters as SQL for a page of fifty.
+const PAGES: [(&str, &str); 5] = [
+    ("list_approvals", "'pending', 'epoch', NOBODY, 50::bigint"),
+    ("list_approvals", "'approved', 'epoch', NOBODY, 50::bigint"),
+    ("list_approvals", "'expired', 'epoch', NOBODY, 50::bigint"),
+    ("list_acts", "'seldom', NULL, NULL, 50::bigint"),
+    ("list_acts", "NULL, 'seldom', NULL, 50::bigint"),
+];
+
+#[tokio::test]
+async fn a_page_for_people_reads_no_more_for_years_of_other_pages() {
+    let world = World::new().await;
+    let mut sql = world.sql().await;
+    for statement in [
+        "SET plan_cache_mode = force_custom_plan",
+        // What nobody decided, what somebody did, and one that waits.
+        "INSERT INTO approvals
+         SELECT gen_random_uuid(), 'refund', gen_random_uuid(), 'key:a', 'why', '{}',
+                CASE WHEN n % 2 = 0 THEN 'approved' ELSE 'pending' END, CASE WHEN n % 2 = 0 THEN 'key:b' END,
+                CASE WHEN n % 2 = 0 THEN 'seen' END, at, CASE WHEN n % 2 = 0 THEN at END, at + interval '1 day'
+         FROM generate_series(0, 20000) AS n
+         CROSS JOIN LATERAL (SELECT now() - interval '1 year' + n * interval '1 min' AS at) AS t",
+        "INSERT INTO approvals VALUES (gen_random_uuid(), 'refund', gen_random_uuid(), 'key:a', 'why', '{}', 'pending',
+            NULL, NULL, now(), NULL, now() + interval '1 day')",
+        "INSERT INTO operator_acts (operator, act, subject, reason)
+         SELECT who, 'pause_gateway', who, 'why'
+         FROM generate_series(0, 20000) AS n
+         CROSS JOIN LATERAL (SELECT CASE n WHEN 0 THEN 'seldom' ELSE 'often' END AS who) AS w",
+        "ANALYZE approvals, operator_acts",
+    ] {
+        sql.execute(statement).await.unwrap_or_else(|error| panic!("{statement}: {error}"));
+    }
+    for (name, arguments) in PAGES {
+        let text = Statement::named(name).expect("listed").text;
+        sql.execute(AssertSqlSafe(format!("PREPARE page AS {text}"))).await.expect("prepared");
+        let nobody = "'00000000-0000-0000-0000-000000000000'";
+        let run =
+            format!("EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE page ({})", arguments.replace("NOBODY", nobody));
+        let explained: Value =
+            sqlx::query_scalar(AssertSqlSafe(run)).fetch_one(&mut sql).await.expect("a plan");
+        sql.execute("DEALLOCATE page").await.expect("gone");
+        let mut found = Vec::new();
+        nodes(&explained[0]["Plan"], &mut found);
+        for node in found {
+            let rows = |of: &str| node[of].as_f64().unwrap_or(0.0);
+            let read = rows("Actual Rows") + rows("Rows Removed by Filter");
+            assert!(read <= 50.0, "{name} ({arguments}) reads {read}: {node:#}");
+        }
+    }
+}

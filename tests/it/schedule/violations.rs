@@ -10,14 +10,14 @@ use punctual::platform::metrics::{Exposition, recorder, register};
 use punctual::schedule::{Answered, Schedule};
 
 /// A recorder of this thread's own; a test's runtime has no other.
-fn counted() -> PrometheusRecorder {
+pub fn counted() -> PrometheusRecorder {
     let recorder = recorder().expect("a recorder");
     register(&recorder as &dyn Recorder, &["sandbox"]);
     recorder
 }
 
 /// The numbers of all promises that were seen broken, each with how often.
-fn seen(recorder: &PrometheusRecorder) -> Vec<(String, u64)> {
+pub fn seen(recorder: &PrometheusRecorder) -> Vec<(String, u64)> {
     let text = Exposition::of(recorder).render();
     let series = text.lines().filter_map(|line| line.strip_prefix("punctual_invariant_violations_total{"));
     let counts = series.filter_map(|rest| {
@@ -28,7 +28,7 @@ fn seen(recorder: &PrometheusRecorder) -> Vec<(String, u64)> {
     counts.filter(|(_, count)| *count > 0).collect()
 }
 
-fn once(number: &str) -> Vec<(String, u64)> {
+pub fn once(number: &str) -> Vec<(String, u64)> {
     vec![(number.to_owned(), 1)]
 }
 

@@ -9,8 +9,9 @@ use punctual::domain::lease::{Lease, Mono};
 use punctual::domain::money::{Currency, Minor, Money};
 use punctual::domain::notice::Notice;
 use punctual::domain::payment::{Payment, RetryPolicy};
+use punctual::domain::reason::Reason;
 use punctual::domain::state::{Cause, Status};
-use punctual::domain::verdict::{Decline, DeclineClass, Verdict};
+use punctual::domain::verdict::{Decline, DeclineClass, Doubt, Verdict};
 use punctual::platform::config;
 use punctual::schedule::{
     Access, Answer, Answered, ClaimAnswer, ClaimTerms, Claimed, CreateAnswer, How, NewPayment, Postgres,
@@ -213,6 +214,13 @@ pub fn decision(to: Status) -> Decision {
         epoch: EpochChange::Same,
         gateway_ref: None,
     }
+}
+
+/// A claim that is parked, with an answer that leaves its own send open.
+pub fn parks(claimed: Claimed, reason: Reason) -> (Answered, Decision) {
+    let decision =
+        Decision { reason: Some(reason), answered: SendsAnswered::None, ..decision(Status::Parked) };
+    (claimed.answered(answer(Verdict::Unknown(Doubt::TimedOut))), decision)
 }
 
 /// A charge that went well.

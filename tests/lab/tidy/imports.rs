@@ -55,6 +55,8 @@ const DRIVERS: &[(&str, &[&str])] = &[
     ("backoff", &["src/platform/reconnect.rs"]),
     ("metrics_exporter_prometheus", &["src/platform/metrics/"]),
     ("clap", &["src/cli.rs", "src/cli/", "src/dev/"]),
+    ("clap_complete", &["src/cli/"]),
+    ("csv", &["src/cli/"]),
     ("rand", &["src/platform/"]),
 ];
 

@@ -1,0 +1,272 @@
+//! The file of rejects: every row that was refused, with where it stood and why, in the form of the file
+//! that it came from, so that it can be mended and imported.
+//!
+//! What was refused as a card number is not copied: only its place and the refusal are.
+
+use super::source::{CameAs, Row};
+use crate::cli::Ended;
+use crate::platform::exit::Exit;
+use csv::StringRecord;
+use serde_json::{Value, json};
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// Why a row is not a payment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Why {
+    /// The API's code, or one of the same kind for what did not get that far.
+    pub(super) code: String,
+    /// For people.
+    pub(super) detail: String,
+}
+
+impl Why {
+    pub(super) fn new(code: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { code: code.into(), detail: detail.into() }
+    }
+
+    /// Of a problem document; every broken rule stands in the detail.
+    pub(super) fn of_problem(status: u64, problem: &Value) -> Self {
+        let text = |value: &Value, name: &str| {
+            value.get(name).and_then(Value::as_str).map(str::to_owned).unwrap_or_default()
+        };
+        let errors = problem.get("errors").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let details: Vec<String> = match errors {
+            [] => vec![text(problem, "detail")],
+            errors => {
+                let one = |error: &Value| format!("{}: {}", text(error, "pointer"), text(error, "detail"));
+                errors.iter().map(one).collect()
+            }
+        };
+        let code = text(problem, "code");
+        let code = if code.is_empty() { format!("http_{status}") } else { code };
+        Self::new(code, details.join(" "))
+    }
+
+    fn holds_a_card_number(&self) -> bool {
+        self.code == "raw_card_number" || self.detail.contains("card number")
+    }
+}
+
+/// The file, made when the first row goes into it.
+pub(super) struct Rejects {
+    path: PathBuf,
+    headline: Option<StringRecord>,
+    open: Option<File>,
+    length: u64,
+}
+
+impl Rejects {
+    /// `kept`: of an import that goes on, the bytes that were counted; what was written after them is
+    /// written again. `None` for one that begins.
+    ///
+    /// # Errors
+    /// [`Exit::Usage`] for a file that an import which begins would write over.
+    pub(super) fn open(
+        path: PathBuf,
+        kept: Option<u64>,
+        headline: Option<StringRecord>,
+    ) -> Result<Self, Ended> {
+        let mut rejects = Self { path, headline, open: None, length: kept.unwrap_or(0) };
+        match kept {
+            None if rejects.path.exists() => {
+                let why = format!(
+                    "{} is there already, perhaps of an earlier import: move it away, or name another with --rejects",
+                    rejects.path.display()
+                );
+                return Err(Ended::with(Exit::Usage, why));
+            }
+            None => {}
+            // Killed between the first row of it and the place that counts it: it begins anew.
+            Some(0) => match std::fs::remove_file(&rejects.path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(rejects.failed(&error)),
+                Ok(()) | Err(_) => {}
+            },
+            Some(length) => {
+                let file =
+                    OpenOptions::new().write(true).open(&rejects.path).map_err(|e| rejects.failed(&e))?;
+                file.set_len(length).map_err(|e| rejects.failed(&e))?;
+                rejects.open = Some(file);
+            }
+        }
+        Ok(rejects)
+    }
+
+    fn failed(&self, error: &dyn std::fmt::Display) -> Ended {
+        Ended::with(Exit::Failed, format!("{}: {error}", self.path.display()))
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes written to it.
+    pub(super) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Writes a row.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(super) fn add(&mut self, row: &Row, why: &Why) -> Result<(), Ended> {
+        let mut text = Vec::new();
+        if self.open.is_none() {
+            // Never over a file that somebody made meanwhile.
+            let made = OpenOptions::new().write(true).create_new(true).open(&self.path);
+            self.open = Some(made.map_err(|error| self.failed(&error))?);
+            if let Some(headline) = &self.headline {
+                text = cells(["rejectedLine", "rejectedCode", "rejectedDetail"], beside(headline));
+            }
+        }
+        text.extend(self.written(row, why));
+        let mut file = self.open.as_ref().ok_or_else(|| self.failed(&"not open"))?;
+        let done = file.seek(SeekFrom::Start(self.length)).and_then(|_| file.write_all(&text));
+        done.map_err(|error| self.failed(&error))?;
+        self.length += text.len() as u64;
+        Ok(())
+    }
+
+    fn written(&self, row: &Row, why: &Why) -> Vec<u8> {
+        let line = row.line.to_string();
+        match (&row.came_as, &self.headline) {
+            (CameAs::Cells(came), Some(headline)) => {
+                let own = headline.iter().zip(came.iter().chain(std::iter::repeat("")));
+                let own = own.filter(|(name, _)| !name.starts_with("rejected"));
+                let kept = own.map(|(_, cell)| if why.holds_a_card_number() { "" } else { cell });
+                cells([&line, &why.code, &why.detail], kept)
+            }
+            (CameAs::Cells(_), None) => cells([&line, &why.code, &why.detail], std::iter::empty()),
+            (CameAs::Line(came), _) => {
+                let told = json!({"line": row.line, "code": why.code, "detail": why.detail});
+                let kept = if why.holds_a_card_number() { "{}" } else { came.as_str() };
+                let mut object = match serde_json::from_str(kept) {
+                    Ok(Value::Object(object)) => object,
+                    // It is no object, so it is kept as the text that it is.
+                    Ok(_) | Err(_) => [("text".to_owned(), json!(kept))].into_iter().collect(),
+                };
+                object.insert("rejected".to_owned(), told);
+                format!("{}\n", Value::Object(object)).into_bytes()
+            }
+        }
+    }
+}
+
+/// The names of a headline that are not our own of an earlier time.
+fn beside(headline: &StringRecord) -> impl Iterator<Item = &str> {
+    headline.iter().filter(|name| !name.starts_with("rejected"))
+}
+
+/// One record of CSV.
+fn cells<'a>(first: [&str; 3], rest: impl Iterator<Item = &'a str>) -> Vec<u8> {
+    let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(Vec::new());
+    for cell in first {
+        // Writing into memory fails only for records of uneven length, which are allowed here.
+        let _ = writer.write_field(cell);
+    }
+    rest.for_each(|cell| drop(writer.write_field(cell)));
+    let _ = writer.write_record(None::<&[u8]>);
+    writer.into_inner().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::import::Format;
+    use crate::cli::import::source::Source;
+
+    fn row(line: u64, came_as: CameAs) -> Row {
+        Row { line, ends_at: 0, draft: Err(Why::new("", "")), came_as }
+    }
+
+    fn written(rejects: &Rejects) -> String {
+        std::fs::read_to_string(rejects.path()).unwrap()
+    }
+
+    #[test]
+    fn rejects_of_a_csv_file_can_be_mended_and_imported() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.csv.rejects");
+        let headline = StringRecord::from(vec!["rejectedCode", "payee", "amount", "dueAt"]);
+        let mut rejects = Rejects::open(path.clone(), None, Some(headline)).unwrap();
+        assert!(!path.exists(), "nothing was rejected yet");
+        let cells = StringRecord::from(vec!["old", "a, b", "1", "2030-01-31T09:00:00Z"]);
+        rejects.add(&row(7, CameAs::Cells(cells)), &Why::new("due_in_past", "Too \"late\".")).unwrap();
+        rejects.add(&row(9, CameAs::Cells(StringRecord::from(vec!["", "c"]))), &Why::new("x", "y")).unwrap();
+        assert_eq!(
+            written(&rejects),
+            "rejectedLine,rejectedCode,rejectedDetail,payee,amount,dueAt\n\
+             7,due_in_past,\"Too \"\"late\"\".\",\"a, b\",1,2030-01-31T09:00:00Z\n9,x,y,c,,\n"
+        );
+        let again = Source::open(&path, Format::Csv, None, &"a".repeat(64)).unwrap();
+        let first = again.map(|row| row.unwrap()).next().unwrap();
+        assert_eq!(first.draft.unwrap().body["payee"], "a, b");
+    }
+
+    #[test]
+    fn rejects_of_ndjson_keep_the_object_or_the_text() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut rejects = Rejects::open(folder.path().join("r"), None, None).unwrap();
+        let line = |text: &str| CameAs::Line(text.to_owned());
+        rejects.add(&row(1, line(r#"{"payee":"a"}"#)), &Why::new("c", "d")).unwrap();
+        rejects.add(&row(2, line("not json")), &Why::new("malformed_json", "d")).unwrap();
+        let lines: Vec<Value> =
+            written(&rejects).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines[0], json!({"payee": "a", "rejected": {"line": 1, "code": "c", "detail": "d"}}));
+        assert_eq!((&lines[1]["text"], &lines[1]["rejected"]["line"]), (&json!("not json"), &json!(2)));
+    }
+
+    #[test]
+    fn a_card_number_is_not_copied() {
+        let folder = tempfile::tempdir().unwrap();
+        let why = Why::new("raw_card_number", "A card number was sent.");
+        let headline = Some(StringRecord::from(vec!["payee", "amount"]));
+        let mut cells = Rejects::open(folder.path().join("c"), None, headline).unwrap();
+        let came = StringRecord::from(vec!["4111111111111111", "1"]);
+        cells.add(&row(2, CameAs::Cells(came)), &why).unwrap();
+        let mut lines = Rejects::open(folder.path().join("l"), None, None).unwrap();
+        lines.add(&row(1, CameAs::Line(r#"{"payee":"4111111111111111"}"#.to_owned())), &why).unwrap();
+        for text in [written(&cells), written(&lines)] {
+            assert!(!text.contains("4111") && text.contains("raw_card_number"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_not_written_over_and_one_that_goes_on_is_cut_to_what_was_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r");
+        std::fs::write(&path, "kept\nnot counted\n").unwrap();
+        assert_eq!(Rejects::open(path.clone(), None, None).err().unwrap().exit, Exit::Usage);
+        let mut rejects = Rejects::open(path, Some(5), None).unwrap();
+        rejects.add(&row(3, CameAs::Line("{}".to_owned())), &Why::new("c", "d")).unwrap();
+        let text = written(&rejects);
+        assert!(text.starts_with("kept\n{\"rejected\"") && text.lines().count() == 2, "{text}");
+        assert_eq!(rejects.length(), text.len() as u64);
+    }
+
+    #[test]
+    fn one_that_was_killed_before_its_first_row_was_counted_begins_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r");
+        std::fs::write(&path, "not counted\n").unwrap();
+        let mut rejects = Rejects::open(path.clone(), Some(0), None).unwrap();
+        assert!(!path.exists(), "nothing is counted");
+        rejects.add(&row(3, CameAs::Line("{}".to_owned())), &Why::new("c", "d")).unwrap();
+        assert!(written(&rejects).starts_with("{\"rejected\"") && written(&rejects).lines().count() == 1);
+    }
+
+    #[test]
+    fn a_refusal_is_told_with_every_broken_rule() {
+        let problem = json!({"code": "due_in_past", "detail": "x", "errors": [
+            {"pointer": "/dueAt", "code": "due_in_past", "detail": "Past."},
+            {"pointer": "/amount", "code": "amount_not_positive", "detail": "Too little."},
+        ]});
+        assert_eq!(
+            Why::of_problem(422, &problem),
+            Why::new("due_in_past", "/dueAt: Past. /amount: Too little.")
+        );
+        assert_eq!(Why::of_problem(502, &json!("gone")), Why::new("http_502", ""));
+    }
+}
