@@ -29,11 +29,12 @@ pub(super) fn origin(peer: Option<Peer>, headers: &HeaderMap, trusted: &[IpNet])
         return Origin::of(nearest);
     }
     // Several headers are one list, in their order (RFC 9110 §5.3).
-    let said = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
-    let said: Vec<&str> = said.flat_map(|value| value.split(',')).map(str::trim).collect();
+    let said = headers.get_all("x-forwarded-for").iter();
+    let said: Vec<&[u8]> = said.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')).collect();
     for text in said.into_iter().rev() {
+        let Ok(text) = std::str::from_utf8(text) else { break };
         // What is no address hides whatever stands before it: the proxy that said so counts.
-        let Some(address) = address(text) else { break };
+        let Some(address) = address(text.trim()) else { break };
         nearest = address;
         if !is_trusted(address) {
             break;
@@ -68,7 +69,7 @@ mod tests {
             ["10.0.0.0/8", "fd00::/8"].iter().map(|network| network.parse().unwrap()).collect();
         let mut headers = HeaderMap::new();
         for value in forwarded {
-            headers.append("x-forwarded-for", HeaderValue::from_str(value).unwrap());
+            headers.append("x-forwarded-for", HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
         origin(Some(Peer(peer.parse().unwrap())), &headers, &trusted).0.to_string()
     }
@@ -90,6 +91,9 @@ mod tests {
             (vec!["198.51.100.7:4711"], "198.51.100.7"),
             (vec!["::ffff:198.51.100.7"], "198.51.100.7"),
             (vec!["[2001:db8::1]:443"], "2001:db8::"),
+            // What cannot be read hides what a client wrote before it.
+            (vec!["203.0.113.9", "\u{e9}, 198.51.100.7"], "198.51.100.7"),
+            (vec!["203.0.113.9", "\u{e9}"], "10.0.0.1"),
             // Nobody but proxies: the farthest of them.
             (vec!["10.9.9.9, 10.1.1.1"], "10.9.9.9"),
             (vec![], "10.0.0.1"),

@@ -81,6 +81,10 @@ impl Hub {
 async fn subscribe(intake: &Intake, actor: ActorId) -> Result<broadcast::Receiver<Arc<EventPage>>, Problem> {
     let mut tails = intake.hub.tails.lock().await;
     if let Some(tail) = tails.get(&actor) {
+        // Of one actor, so that the others find room.
+        if tail.receiver_count() >= (intake.most_streams / 4).max(2) {
+            return Err(Problem::new(Code::NoStreamFree).retry_after(1));
+        }
         return Ok(tail.subscribe());
     }
     // Before the viewer catches up: what comes after this place is the tail's to send.

@@ -131,7 +131,7 @@ settings! {
         request_timeout: Duration = secs(10), "A request is answered after this long: 503, or 408 while its body has not arrived.";
         header_timeout: Duration = secs(10), "A connection that has not sent its headers by then is closed.";
         max_connections: usize = 4_096, "Connections open at once; more wait.";
-        max_streams: usize = 256, "Streams of events open at once; more are refused with 503.";
+        max_streams: usize = 256, "Streams of events open at once, a quarter of them for one actor; more are refused with 503.";
         key_cache: Duration = secs(3), "How long a verified API key is believed; under 5 s.";
         rate_per_actor: u32 = 0, "Requests a second taken from one actor by this process, with as many at once after a pause; more are 429. 0: no limit.";
         rate_per_address: u32 = 0, "The same from one address (an IPv6 /64), whoever it is. 0: no limit.";

@@ -214,8 +214,9 @@ async fn a_batch_is_refused_for_its_own_shape_and_takes_no_key() {
     let refused = send(keyed, Some(&json!({"payments": []}))).await;
     assert_eq!(refused.refusal(), (400, "invalid_idempotency_key".into()));
     for method in ["GET", "DELETE"] {
-        let as_an_id = send(api.request(method, BATCH), None).await;
-        assert_eq!(as_an_id.refusal(), (404, "payment_not_found".into()), "{method}");
+        let other = send(api.request(method, BATCH), None).await;
+        assert_eq!(other.refusal(), (405, "method_not_allowed".into()), "{method}");
+        assert_eq!(other.header("allow"), "POST", "{method}");
     }
     let reader = api.new_key("tester", &["payments:read"]).await;
     let request = api.anonymous("POST", BATCH).bearer_auth(reader);

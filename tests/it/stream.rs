@@ -170,6 +170,19 @@ async fn streams_are_bounded_and_end_when_the_process_is_asked_to_stop() {
 }
 
 #[tokio::test]
+async fn one_client_holds_a_quarter_of_the_streams_at_most() {
+    let api = Api::start(|api| api.max_streams = 12).await;
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push(Reader::open(&api, &api.key, None).await);
+    }
+    assert_eq!(send(api.request("GET", STREAM), None).await.refusal(), (503, "no_stream_free".into()));
+    let other = api.new_key("another", &["payments:read"]).await;
+    let mut reader = Reader::open(&api, &other, None).await;
+    reader.frame().await.expect("a greeting");
+}
+
+#[tokio::test]
 async fn a_stream_is_refused_before_it_begins_for_what_is_wrong_with_it() {
     let api = Api::start(|_| {}).await;
     let ask = async |query: &str, header: Option<(&str, &str)>| {

@@ -4,6 +4,7 @@
 //! What was refused as a card number is not copied: only its place and the refusal are.
 
 use super::source::{CameAs, Row};
+use super::strict::Strict;
 use crate::cli::Ended;
 use crate::platform::exit::Exit;
 use csv::StringRecord;
@@ -41,7 +42,17 @@ impl Why {
         };
         let code = text(problem, "code");
         let code = if code.is_empty() { format!("http_{status}") } else { code };
-        Self::new(code, details.join(" "))
+        // A row without a key of its own has its content's: it is paid once as it stands already, and a second
+        // time where it is imported under another key.
+        let warning = match (code.as_str(), text(problem, "paymentId")) {
+            ("idempotency_key_reused", id) if !id.is_empty() => {
+                format!(
+                    " This row is payment {id} already: look at that one, and do not import the row again."
+                )
+            }
+            _ => String::new(),
+        };
+        Self::new(code, details.join(" ") + &warning)
     }
 
     fn holds_a_card_number(&self) -> bool {
@@ -133,8 +144,10 @@ impl Rejects {
         let line = row.line.to_string();
         match (&row.came_as, &self.headline) {
             (CameAs::Cells(came), Some(headline)) => {
-                let own = headline.iter().zip(came.iter().chain(std::iter::repeat("")));
-                let own = own.filter(|(name, _)| !name.starts_with("rejected"));
+                // As many cells as came: what has the wrong length keeps it until a person mends it.
+                let own = came.iter().enumerate();
+                let own =
+                    own.filter(|(at, _)| !headline.get(*at).is_some_and(|name| name.starts_with("rejected")));
                 let kept = own.map(|(_, cell)| if why.holds_a_card_number() { "" } else { cell });
                 cells([&line, &why.code, &why.detail], kept)
             }
@@ -143,8 +156,8 @@ impl Rejects {
                 let told = json!({"line": row.line, "code": why.code, "detail": why.detail});
                 let kept = if why.holds_a_card_number() { "{}" } else { came.as_str() };
                 let mut object = match serde_json::from_str(kept) {
-                    Ok(Value::Object(object)) => object,
-                    // It is no object, so it is kept as the text that it is.
+                    Ok(Strict(Value::Object(object))) => object,
+                    // It is no object, or says something twice, so it is kept as the text that it is.
                     Ok(_) | Err(_) => [("text".to_owned(), json!(kept))].into_iter().collect(),
                 };
                 object.insert("rejected".to_owned(), told);
@@ -194,15 +207,22 @@ mod tests {
         assert!(!path.exists(), "nothing was rejected yet");
         let cells = StringRecord::from(vec!["old", "a, b", "1", "2030-01-31T09:00:00Z"]);
         rejects.add(&row(7, CameAs::Cells(cells)), &Why::new("due_in_past", "Too \"late\".")).unwrap();
-        rejects.add(&row(9, CameAs::Cells(StringRecord::from(vec!["", "c"]))), &Why::new("x", "y")).unwrap();
+        // One is too short, one too long: what is missing or too much is a person's to say.
+        for (line, cells) in [(9, vec!["", "c"]), (11, vec!["", "c", "12", "50", "x"])] {
+            rejects.add(&row(line, CameAs::Cells(StringRecord::from(cells))), &Why::new("x", "y")).unwrap();
+        }
         assert_eq!(
             written(&rejects),
             "rejectedLine,rejectedCode,rejectedDetail,payee,amount,dueAt\n\
-             7,due_in_past,\"Too \"\"late\"\".\",\"a, b\",1,2030-01-31T09:00:00Z\n9,x,y,c,,\n"
+             7,due_in_past,\"Too \"\"late\"\".\",\"a, b\",1,2030-01-31T09:00:00Z\n9,x,y,c\n11,x,y,c,12,50,x\n"
         );
         let again = Source::open(&path, Format::Csv, None, &"a".repeat(64)).unwrap();
-        let first = again.map(|row| row.unwrap()).next().unwrap();
-        assert_eq!(first.draft.unwrap().body["payee"], "a, b");
+        let drafts: Vec<_> = again.map(|row| row.unwrap().draft).collect();
+        assert_eq!(drafts[0].as_ref().unwrap().body["payee"], "a, b");
+        for unmended in &drafts[1..] {
+            assert_eq!(unmended.as_ref().unwrap_err().code, "wrong_length");
+        }
+        assert_eq!(drafts.len(), 3);
     }
 
     #[test]
@@ -212,10 +232,21 @@ mod tests {
         let line = |text: &str| CameAs::Line(text.to_owned());
         rejects.add(&row(1, line(r#"{"payee":"a"}"#)), &Why::new("c", "d")).unwrap();
         rejects.add(&row(2, line("not json")), &Why::new("malformed_json", "d")).unwrap();
+        let twice = r#"{"payee":"a","amount":1,"amount":100}"#;
+        rejects.add(&row(3, line(twice)), &Why::new("malformed_json", "d")).unwrap();
         let lines: Vec<Value> =
             written(&rejects).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(lines[0], json!({"payee": "a", "rejected": {"line": 1, "code": "c", "detail": "d"}}));
         assert_eq!((&lines[1]["text"], &lines[1]["rejected"]["line"]), (&json!("not json"), &json!(2)));
+        assert_eq!((&lines[2]["text"], &lines[2]["amount"]), (&json!(twice), &Value::Null));
+    }
+
+    #[test]
+    fn a_row_that_is_a_payment_already_is_not_offered_to_be_imported_again() {
+        let problem = json!({"code": "idempotency_key_reused", "detail": "d", "paymentId": "p-1"});
+        let why = Why::of_problem(409, &problem);
+        assert!(why.detail.contains("p-1") && why.detail.contains("do not import"), "{}", why.detail);
+        assert_eq!(Why::of_problem(422, &json!({"code": "due_in_past", "detail": "d"})).detail, "d");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! [`PATIENCE`]. Over the network only TLS, or this machine itself.
 
 use reqwest::redirect::Policy;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
@@ -12,6 +13,9 @@ use tokio::io::AsyncReadExt;
 pub(super) const MOST_BYTES: usize = 256 * 1024;
 /// For the whole of one question.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why an address is refused.
+const NOT_ASKED: &str = "only https is asked, and http on this machine";
 
 /// Where keys are.
 #[derive(Debug)]
@@ -41,7 +45,13 @@ impl Source {
         }
         let url = reqwest::Url::parse(text).map_err(|error| error.to_string())?;
         if !matches!(url.scheme(), "https" | "http") {
-            return Err("only https is asked, and http on this machine".to_owned());
+            return Err(NOT_ASKED.to_owned());
+        }
+        // Judged as it was read: of a text, `http://localhost.example` begins like this machine too.
+        let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+        let is_here = host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
+        if url.scheme() == "http" && !is_here {
+            return Err(NOT_ASKED.to_owned());
         }
         let client = reqwest::Client::builder()
             .redirect(Policy::none())
@@ -140,6 +150,12 @@ mod tests {
         assert!(matches!(Source::of("https://id.example/keys"), Ok(Source::Address(..))));
         for bad in ["ftp://id.example/keys", "https://", "file:///etc/keys"] {
             assert!(Source::of(bad).is_err(), "{bad}");
+        }
+        for far in ["HTTP://id.example/", "http://127.0.0.1.example/", "http://localhost.example/"] {
+            assert!(Source::of(far).is_err(), "{far}");
+        }
+        for here in ["http://127.0.0.1:1/", "http://localhost/", "http://[::1]:1/"] {
+            assert!(matches!(Source::of(here), Ok(Source::Address(..))), "{here}");
         }
     }
 }

@@ -50,7 +50,8 @@ WITH moment AS MATERIALIZED (
     FROM made m
 ), external AS (
     INSERT INTO external_ids (actor_id, external_id, payment_id)
-    SELECT $1, m.external_id, m.id FROM made m WHERE m.external_id IS NOT NULL
+    -- In order, so that two batches wait for each other's ids in the same one.
+    SELECT $1, m.external_id, m.id FROM made m WHERE m.external_id IS NOT NULL ORDER BY m.external_id
     ON CONFLICT DO NOTHING
     RETURNING 1
 ), notice AS (
