@@ -87,6 +87,7 @@ fn line(number: u8, key: &str, verdict: &str) -> LedgerLine {
         charged: verdict == "charged",
         request: super::records::Requested::Charge,
         charge: None,
+        taken: None,
     }
 }
 

@@ -64,6 +64,18 @@ pub struct LedgerLine {
     /// The charge that a refund gives back.
     #[serde(default)]
     pub charge: Option<String>,
+    /// What was taken, where that is not what was asked.
+    #[serde(default)]
+    pub taken: Option<Box<Taken>>,
+}
+
+/// What a charge took.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Taken {
+    /// Minor units.
+    pub amount: i64,
+    /// ISO 4217.
+    pub currency: String,
 }
 
 /// What a request asked the gateway for.

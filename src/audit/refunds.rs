@@ -3,6 +3,7 @@
 use super::checked::Checked;
 use super::index::Index;
 use super::records::{LedgerLine, Records, Requested};
+use crate::domain::ids::PaymentId;
 use crate::domain::invariants::Invariant as Is;
 use crate::domain::refund::RefundStatus;
 use crate::schedule::audit::RefundRow;
@@ -32,7 +33,7 @@ pub(super) fn refunds_never_exceed_the_charge(records: &Records, index: &Index<'
         checked.look(*times == 1, || format!("refund {key} gave back {times} times"));
     }
     for ((payment, charge), sum) in sums {
-        let charged = payment.and_then(|id| index.payments.get(&id)).map(|row| i128::from(row.amount));
+        let charged = payment.and_then(|id| taken(id, index));
         let holds = charged.is_some_and(|charged| sum <= charged);
         checked.look(holds, || format!("{payment:?}: {sum} of {charged:?} given back of {charge:?}"));
     }
@@ -55,6 +56,13 @@ pub(super) fn refunds_never_exceed_the_charge(records: &Records, index: &Index<'
         });
     }
     if checked.looked_at == 0 { Checked::unknown(Is::M10, "nobody asked for a refund") } else { checked }
+}
+
+/// What the payment's charge took, in minor units: what the payment asks, unless the gateway's ledger says otherwise.
+fn taken(payment: PaymentId, index: &Index<'_>) -> Option<i128> {
+    let otherwise = index.lines_of(payment).iter().find_map(|line| line.taken.as_ref());
+    let asked = || index.payments.get(&payment).map(|row| row.amount);
+    otherwise.map(|taken| taken.amount).or_else(asked).map(i128::from)
 }
 
 fn is_of(line: &LedgerLine, row: &RefundRow) -> bool {

@@ -11,7 +11,8 @@
 //! them it is only asked about, and parked again.
 //!
 //! **Never**: a new key with an open send; anything but a resolution once an answer says that it was charged
-//! (another key would charge twice, and the same one asks nothing new); a send after a decline for good.
+//! (another key would charge twice, and the same one asks nothing new); a send after a decline for good; COMPLETED by
+//! a charge that took another amount than asked, whoever says so: that one is given back (`refund.rs`).
 
 use super::guard::Lineage;
 use super::money::Money;
@@ -31,6 +32,8 @@ pub struct Said {
     pub declined_here: bool,
     /// The gateway planted a tombstone under the present key.
     pub voided_here: bool,
+    /// The charge whose reference the payment carries took another amount than asked.
+    pub charged_otherwise: bool,
 }
 
 /// Which key the next charge is to carry.
@@ -141,7 +144,7 @@ fn may_open_new_key(row: &Payment, said: &Said, now: DateTime<Utc>) -> Result<St
 }
 
 /// May `row` be ended by a person's word, and in which state? That the reference pays for no other payment is
-/// asked by the statement alone.
+/// asked by the statement alone, and so is what a charge took that the payment does not carry the reference of.
 ///
 /// # Errors
 /// [`WhyNot`], the first that applies.
@@ -159,8 +162,15 @@ pub fn resolve(
             Err(WhyNot::AmountDiffers)
         }
         Resolution::Charged { reference, amount: _ } => {
-            let another = row.gateway_ref.as_deref().is_some_and(|known| known != reference);
-            if another { Err(WhyNot::ReferenceDiffers) } else { Ok(Status::Completed) }
+            let known = row.gateway_ref.as_deref();
+            if known.is_some_and(|known| known != reference) {
+                Err(WhyNot::ReferenceDiffers)
+            } else if known.is_some() && said.charged_otherwise {
+                // Nobody's word makes what was taken what was asked for (invariant M4).
+                Err(WhyNot::AmountDiffers)
+            } else {
+                Ok(Status::Completed)
+            }
         }
         Resolution::NotCharged if charge_is_on_record(row, said) => Err(WhyNot::ChargeOnRecord),
         Resolution::NotCharged if row.unanswered > 0 && !said.voided_here => Err(WhyNot::OpenSend),

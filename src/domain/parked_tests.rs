@@ -27,12 +27,18 @@ fn open() -> Payment {
     Payment { unanswered: 1, ..answered() }
 }
 
-const NOTHING: Said =
-    Said { charged: false, declined_for_good: false, declined_here: false, voided_here: false };
+const NOTHING: Said = Said {
+    charged: false,
+    declined_for_good: false,
+    declined_here: false,
+    voided_here: false,
+    charged_otherwise: false,
+};
 const DECLINED: Said = Said { declined_here: true, ..NOTHING };
 const VOIDED: Said = Said { voided_here: true, ..NOTHING };
 const FOR_GOOD: Said = Said { declined_for_good: true, declined_here: true, ..NOTHING };
 const CHARGED: Said = Said { charged: true, ..NOTHING };
+const OTHERWISE: Said = Said { charged_otherwise: true, ..CHARGED };
 
 fn released(row: &Payment, said: Said, key: KeyWanted) -> Result<Status, WhyNot> {
     redrive(row, &said, key, None, Lineage::Released, now())
@@ -140,6 +146,23 @@ fn charged_needs_the_reference_and_exactly_what_was_asked_for() {
 }
 
 #[test]
+fn a_charge_of_another_amount_is_neither_resolved_nor_released_whatever_is_said_of_it() {
+    let known = Payment { gateway_ref: Some("ch_1".into()), ..open() };
+    for (reference, amount, why) in [
+        ("ch_1", money(12_345, "EUR"), WhyNot::AmountDiffers),
+        ("ch_1", money(12_346, "EUR"), WhyNot::AmountDiffers),
+        ("ch_2", money(12_345, "EUR"), WhyNot::ReferenceDiffers),
+    ] {
+        let resolution = Resolution::Charged { reference, amount };
+        assert_eq!(resolved(&known, OTHERWISE, resolution), Err(why), "{reference} {amount:?}");
+    }
+    assert_eq!(resolved(&known, OTHERWISE, Resolution::NotCharged), Err(WhyNot::ChargeOnRecord));
+    for key in [KeyWanted::Same, KeyWanted::New] {
+        assert_eq!(released(&known, OTHERWISE, key), Err(WhyNot::ChargeOnRecord));
+    }
+}
+
+#[test]
 fn not_charged_is_refused_while_an_answer_says_charged_or_a_send_is_open() {
     for (row, said, to) in [
         (unused(), NOTHING, Ok(Status::Failed)),
@@ -222,6 +245,10 @@ fn what_is_offered_is_what_the_guards_say() {
     assert_eq!(
         offers(&known, CHARGED),
         [Err("charge_on_record"), Err("charge_on_record"), Ok(Status::Completed), Err("charge_on_record")]
+    );
+    assert_eq!(
+        offers(&known, OTHERWISE),
+        [Err("charge_on_record"), Err("charge_on_record"), Err("amount_differs"), Err("charge_on_record")]
     );
 }
 

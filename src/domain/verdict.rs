@@ -20,7 +20,7 @@ macro_rules! kinds {
 /// The meaning of what came back (or did not) from one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// The gateway says that it charged this amount.
+    /// The gateway says that it charged this amount, which need not be the one asked for.
     Charged {
         /// The gateway's own reference.
         reference: String,

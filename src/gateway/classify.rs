@@ -2,8 +2,9 @@
 //! counting what cannot be true ([`violation`]).
 //!
 //! **Promises**: nothing that could have executed is ever called NotSent, and nothing is called
-//! Charged unless payment, key, amount and currency are the ones asked for. **Relies on** the caller
-//! for one fact only: whether the body left. **Why this way**: the status alone cannot be trusted,
+//! Charged unless payment and key are the ones asked for. What was taken is told as the gateway says
+//! it: whoever decides holds it against what was asked. **Relies on** the caller for one fact only:
+//! whether the body left. **Why this way**: the status alone cannot be trusted,
 //! because a proxy can answer 403, 404 or 429 after the gateway has executed; a refusal counts
 //! only in the gateway's own shape, with the type that belongs to its status. Everything else
 //! after the first byte is a [`Doubt`]. Answers are untrusted: no text of theirs but a checked code
@@ -335,12 +336,12 @@ fn read_charge(asked: &Asked, shape: &ChargeShape, retry_after: Option<Duration>
     }
 }
 
+/// Money moved under this name. Of another amount than asked it is a charge too: its name and what it took are what
+/// people need to give it back. That it breaks a promise is counted once, with its outcome (`worker/tally.rs`). What
+/// cannot be read as money can only be told, and is counted here.
 fn charged(asked: &Asked, shape: &ChargeShape) -> Verdict {
-    let said = Minor::new(shape.amount)
-        .zip(Currency::from_code(&shape.currency))
-        .map(|(minor, currency)| Money { minor, currency });
-    if said == Some(asked.amount) {
-        return Verdict::Charged { reference: shape.id.clone(), amount: asked.amount };
+    if let (Some(minor), Some(currency)) = (Minor::new(shape.amount), Currency::from_code(&shape.currency)) {
+        return Verdict::Charged { reference: shape.id.clone(), amount: Money { minor, currency } };
     }
     let said = amount_text(shape.amount, &shape.currency);
     let what = format!("charged {said} under {}, asked {}", shape.id, asked.amount);

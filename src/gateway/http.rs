@@ -125,7 +125,7 @@ impl HttpGateway {
         let verdict = classify::charge(&asked, heard);
         alert(&self.profile, claimed.payment(), &verdict);
         Answer {
-            note: note(&verdict, http_status),
+            note: note_of_charge(claimed.payment(), &verdict, http_status),
             verdict,
             how,
             request_hash: Some(request.hash),
@@ -163,7 +163,7 @@ impl HttpGateway {
         metrics::GATEWAY_REQUEST.record(took, [&self.profile.name.0, "void"]);
         let verdict = classify::void(&asked, heard);
         alert(&self.profile, claimed.payment(), &verdict);
-        let note = note(&verdict, http_status);
+        let note = note_of_charge(claimed.payment(), &verdict, http_status);
         Answer { note, http_status, took: Some(took), ..Answer::silent(verdict, how) }
     }
 
@@ -293,9 +293,23 @@ pub(super) fn note(verdict: &Verdict, http_status: Option<u16>) -> Option<String
     }
 }
 
+/// The note of an answer about a charge: one of another amount than asked says both.
+fn note_of_charge(payment: &Payment, verdict: &Verdict, http_status: Option<u16>) -> Option<String> {
+    match verdict {
+        Verdict::Charged { reference, amount } if *amount != payment.amount => {
+            Some(format!("charged {amount} under {reference}, asked {}", payment.amount))
+        }
+        verdict => note(verdict, http_status),
+    }
+}
+
 fn alert(profile: &Profile, payment: &Payment, verdict: &Verdict) {
     let gateway = &profile.name;
     match verdict {
+        Verdict::Charged { reference, amount } if *amount != payment.amount => {
+            let asked = payment.amount;
+            tracing::error!(payment = %payment.id, %gateway, reference, %amount, %asked, "contract_violation");
+        }
         Verdict::Declined(decline) if decline.class == DeclineClass::Unmapped => {
             tracing::warn!(payment = %payment.id, %gateway, code = decline.code, "unmapped_decline");
         }

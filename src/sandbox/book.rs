@@ -9,7 +9,7 @@
 use super::behaviour::{Behaviour, Chain};
 use super::entry::{Entry, Known, Stored};
 use super::judged::{After, Judged, Then, server_error};
-use super::line::{Line, Request, Verdict};
+use super::line::{Line, Request, Taken, Verdict};
 use super::name::Name;
 use super::refunds::Refunds;
 use super::summary::Summary;
@@ -170,7 +170,7 @@ impl Book {
         body: Result<&ChargeBody, Refused>,
     ) -> Result<Ruling, Impossible> {
         let judged = self.judge(now, door, heads, body.as_ref().copied());
-        let line = Line {
+        let mut line = Line {
             seq: self.next_seq(),
             at: now,
             key: heads.key.clone(),
@@ -186,8 +186,10 @@ impl Book {
             charged: judged.charged,
             request: Request::Charge,
             charge: None,
+            taken: None,
         };
         self.absorb(&line)?;
+        line.taken = self.taken_otherwise(&line);
         let (reply, slow) = match judged.then {
             Then::Say(reply) => (reply, Duration::ZERO),
             Then::TellEntry(after) => self.tell(now, heads, after),
@@ -226,6 +228,7 @@ impl Book {
             charged: false,
             request: Request::Void,
             charge: None,
+            taken: None,
         };
         self.absorb(&line)?;
         let (reply, slow) = match judged.then {
@@ -274,6 +277,15 @@ impl Book {
         let entry = self.keys.get(&Name::of(key))?.entries.iter().find(|entry| entry.seq == seq)?;
         let moved_at = entry.moved_at(line_at)?;
         Some(Booking { moved_at, amount: entry.amount_said, currency: entry.currency_said })
+    }
+
+    /// What the charge of this line took, where that is not what it asked.
+    fn taken_otherwise(&self, line: &Line) -> Option<Taken> {
+        let known = self.keys.get(&Name::of(line.key.as_deref().filter(|_| line.charged)?))?;
+        let entry = known.entries.iter().find(|entry| entry.seq == line.seq)?;
+        let (amount, currency) = (entry.amount_said, entry.currency_said.as_str());
+        let as_asked = line.amount == Some(amount) && line.currency.as_deref() == Some(currency);
+        (!as_asked).then(|| Taken { amount, currency: currency.to_owned() })
     }
 
     fn judge(

@@ -175,17 +175,27 @@ fn lookups_lag_or_never_show_where_the_reference_says_so() {
 }
 
 #[test]
-fn a_wrong_answer_names_another_amount_and_the_line_the_asked_one() {
+fn a_wrong_answer_names_another_amount_and_the_line_the_asked_one_and_what_was_taken() {
     let mut book = Book::new(RULES);
     let ruling =
         book.receive(at(0), Door::Open, &heads("k"), Ok(&body("sim_wrong_amount"))).expect("possible");
     let Reply::Json { body: said, .. } = ruling.reply else { panic!("no answer") };
     assert_eq!((said["amount"].as_i64(), ruling.line.amount), (Some(1_001), Some(1_000)));
+    assert_eq!(ruling.line.taken, Some(Taken { amount: 1_001, currency: "EUR".into() }));
     let mut book = Book::new(RULES);
     let ruling =
         book.receive(at(0), Door::Open, &heads("k"), Ok(&body("sim_wrong_currency"))).expect("possible");
     let Reply::Json { body: said, .. } = ruling.reply else { panic!("no answer") };
     assert_eq!(said["currency"], "USD");
+    assert_eq!(ruling.line.taken, Some(Taken { amount: 1_000, currency: "USD".into() }));
+    book.land("k");
+    let again = book.receive(at(0), Door::Open, &heads("k"), Ok(&body("sim_wrong_currency")));
+    assert_eq!(again.expect("possible").line.taken, None, "a replay takes nothing");
+    let mut book = Book::new(RULES);
+    for (key, payee) in [("a", "sim_ok"), ("b", "sim_decline_lost_card"), ("c", "sim_pending_5_ok")] {
+        let ruling = book.receive(at(0), Door::Open, &heads(key), Ok(&body(payee))).expect("possible");
+        assert_eq!(ruling.line.taken, None, "{payee}");
+    }
 }
 
 #[test]

@@ -224,6 +224,7 @@ mod tests {
             charged: true,
             request: super::super::line::Request::Charge,
             charge: None,
+            taken: None,
         }
     }
 

@@ -131,6 +131,19 @@ pub(super) struct Line {
     /// The charge that a refund gives back; said only by its lines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) charge: Option<String>,
+    /// What this charge took, said only where it is not what was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) taken: Option<Taken>,
+}
+
+/// An amount that was taken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Taken {
+    /// In minor units.
+    pub(super) amount: i64,
+    /// Three capital letters.
+    pub(super) currency: String,
 }
 
 fn micros<S: serde::Serializer>(at: &DateTime<Utc>, to: S) -> Result<S::Ok, S::Error> {

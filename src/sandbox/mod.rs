@@ -24,7 +24,8 @@
 //!
 //! What only tests, rehearsals and people ask for; no outage but a refused connection touches it:
 //! GET /ledger           NDJSON, one line a physical request: seq at key paymentId epoch claimId fence dueAt
-//!                       amount currency payee verdict charged (amount and currency as asked; open to all);
+//!                       amount currency payee verdict charged (amount and currency as asked; open to all); a charge
+//!                       that took something else has "taken":{"amount","currency"} too;
 //!                       a void's has "request":"void" and no amount, currency or payee; a refund's has
 //!                       "request":"refund", its "charge", no payee, and "charged":false: its verdict says "refunded"
 //! GET /ledger/summary   requests (of charges), voids, refundRequests, refunds, charges, paymentsCharged, paymentsChargedMoreThanOnce,

@@ -76,6 +76,7 @@ impl Book {
             charged: false,
             request: Request::Refund,
             charge: body.map(|body| body.charge.clone()),
+            taken: None,
         };
         self.absorb(&line)?;
         let reply = match judged.then {

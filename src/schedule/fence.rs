@@ -1,11 +1,12 @@
 //! Answers that came after their claim had ended: our own earlier COMMIT, or a zombie's evidence.
 //!
 //! Evidence never touches the status (rule R2). A decline or a proof that nothing was sent answers one
-//! send of its own epoch; a charge answers none, pages, and has an UNKNOWN payment asked again. What a
+//! send of its own epoch; a charge answers none, pages, and has an UNKNOWN payment asked again. One of
+//! another amount than asked leaves its name and what it took, by which people can give it back. What a
 //! claim brought back that this database does not know has no attempt to be kept with: it is counted and
 //! logged, for a commit was lost (rule R17).
 
-use super::outcome_columns::declined_destination;
+use super::outcome_columns::{declined_destination, taken_otherwise};
 use super::proof::{Answered, How, SettledAs};
 use super::settle::Outcome;
 use super::{row, statements, words};
@@ -109,6 +110,8 @@ async fn keep_evidence(
     if evidence == Evidence::Charged {
         tracing::error!(payment = %payment.id, "a fenced answer says charged; the payment is asked again");
     }
+    let taken = taken_otherwise(answered);
+    let amount = taken.as_ref().map(|(_, amount)| *amount);
     let kept = sqlx::query(statements::FENCE)
         .bind(day)
         .bind(payment.id.as_uuid())
@@ -124,6 +127,9 @@ async fn keep_evidence(
         .bind(evidence == Evidence::Charged)
         .bind(shard(payment.id))
         .bind(declined_destination(secret, answered))
+        .bind(taken.map(|(reference, _)| reference))
+        .bind(amount.map(|amount| amount.minor.get()))
+        .bind(amount.map(|amount| amount.currency.as_str()))
         .fetch_optional(transaction)
         .await?;
     if let (Verdict::Charged { reference, .. }, Some(kept)) = (&answer.verdict, kept) {

@@ -7,6 +7,7 @@ use crate::domain::bucket::shard;
 use crate::domain::decision::{Budget, EpochChange, SendsAnswered};
 use crate::domain::declines::destination;
 use crate::domain::intent::Secret;
+use crate::domain::money::Money;
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Verdict;
 use chrono::{DateTime, Utc};
@@ -26,6 +27,13 @@ pub(super) fn declined_destination(secret: &Secret, answered: &Answered) -> Opti
     // A claim has stored the account with the epoch (rule R4).
     let account = claimed.payment().gateway_account.as_deref().unwrap_or_default();
     Some(destination(secret, account, claimed.payee()).to_vec())
+}
+
+/// The name of a charge and what it took, where that is not what the payment asks.
+pub(super) fn taken_otherwise(answered: &Answered) -> Option<(String, Money)> {
+    let Verdict::Charged { reference, amount } = &answered.answer().verdict else { return None };
+    let is_otherwise = *amount != answered.claimed().payment().amount;
+    is_otherwise.then(|| (plain(reference, REFERENCE_CHARS), *amount))
 }
 
 #[derive(Default)]
@@ -52,6 +60,8 @@ pub(super) struct Columns {
     notes: Vec<Option<String>>,
     shards: Vec<i16>,
     declined: Vec<Option<Vec<u8>>>,
+    taken_minor: Vec<Option<i64>>,
+    taken_currency: Vec<Option<&'static str>>,
 }
 
 impl Columns {
@@ -97,6 +107,9 @@ impl Columns {
         self.took_ms.push(words::took_ms(answer));
         self.notes.push(words::note(answer));
         self.shards.push(shard(payment.id));
+        let taken = taken_otherwise(answered).map(|(_, amount)| amount);
+        self.taken_minor.push(taken.map(|amount| amount.minor.get()));
+        self.taken_currency.push(taken.map(|amount| amount.currency.as_str()));
     }
 
     /// Appends them to a query that has its day.
@@ -127,5 +140,7 @@ impl Columns {
             .bind(self.notes)
             .bind(self.shards)
             .bind(self.declined)
+            .bind(self.taken_minor)
+            .bind(self.taken_currency)
     }
 }

@@ -114,6 +114,8 @@ pub struct ParkedView {
     pub parked_at: Option<DateTime<Utc>>,
     /// What was written when it was parked: JSON, as text.
     pub evidence: Option<String>,
+    /// The charge whose reference it carries took another amount than asked.
+    pub charged_otherwise: bool,
     /// Oldest first.
     pub attempts: Vec<AttemptView>,
     /// A release that waits for a second person.
@@ -140,6 +142,7 @@ impl ParkedView {
             declined_for_good: said("declined").any(|attempt| !may_retry(attempt)),
             declined_here: said("declined").any(here),
             voided_here: said("voided").any(here),
+            charged_otherwise: self.charged_otherwise,
         }
     }
 }
@@ -264,6 +267,7 @@ async fn view(connection: &mut PgConnection, id: PaymentId) -> Result<Option<Par
         external_id: first.try_get("external_id")?,
         parked_at: first.try_get("parked_at")?,
         evidence: first.try_get("evidence")?,
+        charged_otherwise: first.try_get("charged_otherwise")?,
         attempts,
         approval: approvals::waiting(connection, id).await?,
         lineage: if released { Lineage::Released } else { Lineage::Quarantined },

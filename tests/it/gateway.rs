@@ -13,6 +13,7 @@ mod voids;
 mod wild;
 
 use futures_util::future::join_all;
+use punctual::domain::money::{Currency, Minor, Money};
 use punctual::domain::verdict::{DeclineClass, Doubt, Lookup, NotSent, Verdict};
 use punctual::gateway::Gateway;
 use punctual::platform::faults::{Sabotage, seeded};
@@ -114,15 +115,21 @@ async fn every_behaviour_has_its_verdict_and_converges_without_a_second_charge()
 }
 
 #[tokio::test]
-async fn a_charge_of_another_amount_or_currency_is_a_violation_first_on_resend_and_on_look_up() {
-    for payee in ["sim_wrong_amount", "sim_wrong_currency"] {
+async fn a_charge_of_another_amount_or_currency_says_so_under_its_name_first_on_resend_and_on_look_up() {
+    let asked = payment(1).amount;
+    let more = Money { minor: Minor::new(asked.minor.get() + 1).expect("positive"), ..asked };
+    let other = if asked.currency.as_str() == "USD" { "EUR" } else { "USD" };
+    let foreign = Money { currency: Currency::from_code(other).expect("a code"), ..asked };
+    for (payee, amount) in [("sim_wrong_amount", more), ("sim_wrong_currency", foreign)] {
         let rig = Rig::start().await;
-        violates(payee, &rig.verdict(&payment(1), payee).await);
-        violates(payee, &rig.verdict(&payment(1), payee).await);
-        match rig.gateway.lookup(&payment(1)).await {
-            Lookup::Found(verdict) => violates(payee, &verdict),
-            other => panic!("{payee}: {other:?}"),
-        }
+        let told = Verdict::Charged { reference: "ch_1".into(), amount };
+        let first = rig.charge(&payment(1), payee).await;
+        assert_eq!(first.answer().verdict, told, "{payee}: first send");
+        let note = format!("charged {amount} under ch_1, asked {asked}");
+        assert_eq!(first.answer().note.as_deref(), Some(note.as_str()));
+        assert_eq!(rig.verdict(&payment(1), payee).await, told, "{payee}: resend");
+        assert_eq!(rig.gateway.lookup(&payment(1)).await, Lookup::Found(told), "{payee}: look-up");
+        assert_eq!(rig.summary().await["charges"], 1, "{payee}");
         rig.stop().await;
     }
 }

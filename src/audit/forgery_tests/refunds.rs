@@ -1,6 +1,6 @@
 //! Forgeries about refunds.
 
-use super::super::records::Requested;
+use super::super::records::{Requested, Taken};
 use super::*;
 use crate::domain::refund::{RefundId, RefundStatus};
 use crate::schedule::audit::{RefundClaim, RefundRow};
@@ -82,6 +82,24 @@ fn every_forged_refund_is_found() {
         forge(&mut records);
         assert_eq!(found(&records, Valid::False), BTreeSet::from(["M10"]), "{what}");
     }
+}
+
+#[test]
+fn a_charge_is_given_back_up_to_what_it_took_whatever_was_asked() {
+    for (amount, broken) in [(1_249, true), (1_250, false), (1_300, false)] {
+        let mut records = given_back();
+        records.ledger[1].taken = Some(Box::new(Taken { amount, currency: "EUR".into() }));
+        let wanted = if broken { BTreeSet::from(["M10"]) } else { BTreeSet::new() };
+        assert_eq!(found(&records, Valid::False), wanted, "{amount}");
+    }
+    let mut records = given_back();
+    records.ledger[1].taken = Some(Box::new(Taken { amount: 1_251, currency: "EUR".into() }));
+    for number in [14, 15] {
+        assert_eq!(found(&records, Valid::False), BTreeSet::new(), "{number}");
+        records.refunds.push(row(number, 1, RefundStatus::Refunded));
+        records.ledger.push(given(number, 1, "refunded"));
+    }
+    assert_eq!(found(&records, Valid::False), BTreeSet::from(["M10"]), "one more than it took");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 --   $1 due day   $2 payment id   $3 claim id   $4 verdict   $5 how      $6 code   $7 HTTP status
 --   $8 ms taken  $9 note         $10 detail    $11 answers one send of its epoch
 --   $12 is a charge              $13 shard          $14 destination, if it declined
+--   $15 the name of a charge that took something else than the payment asks, $16 how much, $17 in which currency
 WITH kept AS (
     UPDATE attempts t SET settled_at = clock_timestamp(), verdict = $4, how = $5, code = $6, http_status = $7,
         took_ms = $8, note = $9, fenced = true
@@ -33,6 +34,10 @@ WITH kept AS (
     SELECT n.id, n.history_seq, n.status, n.status, 'fenced', n.worker, n.fence, n.attempt, n.epoch, n.at, $10,
            n.history_hash, n.last_xid, n.actor_id
     FROM noted n
+), reference AS (
+    INSERT INTO gateway_refs (gateway, reference, payment_id, amount_minor, currency)
+    SELECT n.gateway, $15::text, n.id, $16::bigint, $17::text FROM noted n WHERE $15::text IS NOT NULL
+    ON CONFLICT DO NOTHING
 ), notice AS (
     INSERT INTO due_notices (shard, payment_id, payment_day, gateway, lane, due_at, not_before, attempt)
     SELECT $13, n.id, $1, n.gateway, n.lane, n.due_at, n.next_attempt_at, n.attempt

@@ -9,16 +9,17 @@
 --   $14 request hashes  $15 details           $16 verdicts          $17 how
 --   $18 codes           $19 HTTP status       $20 milliseconds taken $21 notes
 --   $22 shards          $23 destinations that declined
+--   $24 what was taken  $25 and in which currency, both null where it is what the payment asks
 WITH moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at
 ), asked AS MATERIALIZED (
     SELECT * FROM unnest($2::uuid[], $3::bigint[], $4::uuid[], $5::text[], $6::text[], $7::text[],
         $8::timestamptz[], $9::smallint[], $10::smallint[], $11::boolean[], $12::boolean[], $13::text[],
         $14::bytea[], $15::text[], $16::text[], $17::text[], $18::text[], $19::smallint[], $20::integer[],
-        $21::text[], $22::smallint[], $23::bytea[])
+        $21::text[], $22::smallint[], $23::bytea[], $24::bigint[], $25::text[])
         AS a (id, fence, claim_id, became, cause, reason, next_at, answered, budget, next_epoch, not_sent,
               reference, request_hash, detail, verdict, how, code, http_status, took_ms, note, shard,
-              destination)
+              destination, taken_minor, taken_currency)
 ), locked AS MATERIALIZED (
     SELECT p.id, p.status, p.fence, p.claim_id AS held_by, t.was, t.worker,
            t.was IS NOT NULL AND t.key_age_us IS NULL AS opened_key
@@ -73,7 +74,7 @@ WITH moment AS MATERIALIZED (
     RETURNING p.id, p.actor_id, p.status, p.status_reason, p.next_attempt_at, p.gateway, p.lane, p.due_at,
         p.attempt, p.epoch, p.fence, p.history_seq, p.history_hash, p.last_xid, a.claim_id AS claim, a.cause,
         a.worker, a.detail, a.at, a.reference, a.verdict, a.how, a.code, a.http_status, a.took_ms, a.note,
-        a.shard, a.next_at, a.destination, p.amount_minor, p.currency
+        a.shard, a.next_at, a.destination, a.taken_minor, a.taken_currency, p.amount_minor, p.currency
 ), history AS (
     INSERT INTO payment_history (payment_id, seq, was, became, cause, done_by, fence, attempt, epoch, at,
                                  detail, hash, xid, actor_id)
@@ -93,8 +94,9 @@ WITH moment AS MATERIALIZED (
     GROUP BY 1, 2 ORDER BY 1, 2
     ON CONFLICT (destination, hour) DO UPDATE SET declines = n.declines + excluded.declines
 ), reference AS (
-    INSERT INTO gateway_refs (gateway, reference, payment_id)
-    SELECT w.gateway, w.reference, w.id FROM written w WHERE w.reference IS NOT NULL
+    INSERT INTO gateway_refs (gateway, reference, payment_id, amount_minor, currency)
+    SELECT w.gateway, w.reference, w.id, w.taken_minor, w.taken_currency
+    FROM written w WHERE w.reference IS NOT NULL
     ON CONFLICT DO NOTHING
     RETURNING payment_id
 ), freed AS (

@@ -26,24 +26,28 @@ enum Answered {
     ForGood,
     Voided,
     Charged,
+    /// Of another amount than asked.
+    ChargedOtherwise,
 }
 
-const ANSWERS: [Answered; 6] = [
+const ANSWERS: [Answered; 7] = [
     Answered::Nothing,
     Answered::DeclinedHere,
     Answered::DeclinedEarlier,
     Answered::ForGood,
     Answered::Voided,
     Answered::Charged,
+    Answered::ChargedOtherwise,
 ];
 
 impl Answered {
     fn said(self) -> Said {
         Said {
-            charged: self == Self::Charged,
+            charged: matches!(self, Self::Charged | Self::ChargedOtherwise),
             declined_for_good: self == Self::ForGood,
             declined_here: matches!(self, Self::DeclinedHere | Self::ForGood),
             voided_here: self == Self::Voided,
+            charged_otherwise: self == Self::ChargedOtherwise,
         }
     }
 
@@ -55,7 +59,7 @@ impl Answered {
             Self::DeclinedEarlier => (Some("declined"), Some("insufficient_funds"), 0),
             Self::ForGood => (Some("declined"), Some("stolen_card"), 1),
             Self::Voided => (Some("voided"), None, 1),
-            Self::Charged => (Some("charged"), None, 0),
+            Self::Charged | Self::ChargedOtherwise => (Some("charged"), None, 0),
         }
     }
 }
@@ -123,6 +127,14 @@ async fn put(sql: &mut PgConnection, row: &Payment, said: Answered) {
         .execute(&mut *sql)
         .await
         .expect("listed");
+    if let (Some(reference), Answered::ChargedOtherwise) = (&row.gateway_ref, said) {
+        sqlx::query("INSERT INTO gateway_refs VALUES ('sandbox', $1, $2, 12344, 'EUR')")
+            .bind(reference)
+            .bind(row.id.as_uuid())
+            .execute(&mut *sql)
+            .await
+            .expect("what it took");
+    }
     let (verdict, code, epoch) = said.stored();
     sqlx::query(
         "INSERT INTO attempts (due_day, payment_id, attempt, epoch, claim_id, fence, worker, was, claimed_at, verdict, code)

@@ -1,9 +1,11 @@
 //! Asking and allowing: guards, sums, second persons, two at once.
 
 use super::{CHARGE, Site, alice, bob};
-use crate::schedule::world::World;
+use crate::schedule::world::{World, decision};
 use futures_util::future::join_all;
+use punctual::domain::decision::{Decision, SendsAnswered};
 use punctual::domain::guard::Lineage;
+use punctual::domain::reason::Reason;
 use punctual::domain::refund::{RefundRefused, RefundStatus};
 use punctual::domain::refund_cases::{Case, cases};
 use punctual::domain::state::Status;
@@ -76,6 +78,50 @@ async fn of_many_who_ask_at_once_no_more_is_promised_than_was_charged() {
     let asked = answers.iter().filter(|answer| matches!(answer, RefundAsked::Asked(_))).count();
     assert_eq!(asked, 3, "{answers:?}");
     assert_eq!(site.sums(&parts.1).await, (CHARGE / 3 * 3, 0));
+}
+
+#[tokio::test]
+async fn of_a_charge_that_took_something_else_than_asked_all_of_that_and_no_more_is_given_back() {
+    let site = Site::start().await;
+    // As `outcome::decide` parks it.
+    let parks = || Decision {
+        reason: Some(Reason::ContractViolation),
+        answered: SendsAnswered::None,
+        ..decision(Status::Parked)
+    };
+    let more = site.charged("k1", "sim_wrong_amount", parks()).await;
+    let above = site.ask("r1", &more, Some(CHARGE + 2)).await;
+    assert_eq!(above, RefundAsked::Refused(RefundRefused::AboveCharge));
+    let part = site.allowed("r2", &more, Some(CHARGE)).await;
+    site.turns_until(&part, RefundStatus::Refunded).await;
+    assert_eq!(site.world.row(more.0).await.status, Status::Parked, "one unit is still with the gateway");
+    let rest = site.allowed("r3", &more, None).await;
+    assert_eq!(rest.amount.minor.get(), 1);
+    site.turns_until(&rest, RefundStatus::Refunded).await;
+    assert_eq!(site.world.row(more.0).await.status, Status::Refunded);
+    assert_eq!(site.given_back().await, CHARGE + 1);
+    let nothing = site.ask("r4", &more, None).await;
+    assert_eq!(nothing, RefundAsked::Refused(RefundRefused::NothingLeft));
+
+    let foreign = site.charged("k2", "sim_wrong_currency", parks()).await;
+    let refund = site.allowed("r5", &foreign, None).await;
+    assert_eq!((refund.amount.minor.get(), refund.amount.currency.as_str()), (CHARGE, "USD"));
+    site.turns_until(&refund, RefundStatus::Refunded).await;
+    assert_eq!(site.world.row(foreign.0).await.status, Status::Refunded);
+}
+
+#[tokio::test]
+async fn a_charge_that_took_less_than_asked_is_never_given_back_as_if_it_had_not() {
+    let site = Site::start().await;
+    let of = site.parked("k1").await;
+    // The simulated gateway never takes less.
+    site.world.run("UPDATE gateway_refs SET amount_minor = 1000, currency = 'EUR'").await;
+    for amount in [Some(CHARGE), Some(1_001)] {
+        let answer = site.ask(&format!("{amount:?}"), &of, amount).await;
+        assert_eq!(answer, RefundAsked::Refused(RefundRefused::AboveCharge), "{amount:?}");
+    }
+    let RefundAsked::Asked(refund) = site.ask("all", &of, None).await else { panic!("asked for") };
+    assert_eq!((refund.amount.minor.get(), site.sums(&of.1).await), (1_000, (1_000, 0)));
 }
 
 #[tokio::test]

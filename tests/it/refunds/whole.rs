@@ -1,6 +1,8 @@
 //! Whole: processes, real Kafka, the sandbox's own ledger, everything ordered over the interface.
 
+use crate::support::audit::audit;
 use crate::support::installation::Installation;
+use crate::support::people::{Console, DECIDES};
 use crate::support::{eventually, records};
 use chrono::{TimeDelta, Utc};
 use punctual::audit::{Valid, check};
@@ -67,6 +69,67 @@ async fn a_refund_is_asked_for_allowed_and_given_back_by_processes_and_the_audit
     assert!(broken.is_empty(), "{broken:?}");
     let m10 = checked.iter().find(|it| it.invariant.id() == "M10").expect("asked");
     assert_eq!(m10.valid(), Valid::True, "{m10:?}");
+}
+
+/// What nobody may do about a charge of another amount.
+async fn only_giving_it_back_is_left(alice: &Console, id: &str, reference: &str) {
+    let shown = alice.get(&format!("/v1/ops/parked/{id}")).await;
+    let evidence = &shown.body["evidence"];
+    assert_eq!(
+        (&evidence["reference"], &evidence["amountMinor"], &evidence["currency"]),
+        (&json!(reference), &json!(1_251), &json!("EUR")),
+        "{shown:?}"
+    );
+    let acts = shown.body["may"].as_array().expect("acts");
+    assert!(acts.len() == 4 && acts.iter().all(|act| act["possible"] == false), "{acts:?}");
+    let released = [alice.redrive(id).await, alice.new_epoch(id).await, alice.resolve_not_charged(id).await];
+    assert!(released.iter().all(|said| said.is(409, "charge_on_record")), "{released:?}");
+    for amount in [1_250, 1_251] {
+        let said = alice.resolve_charged(id, reference, amount).await;
+        assert!(said.is(422, "evidence_differs"), "{amount}: {said:?}");
+    }
+    let above = alice.refund("above", id, reference, Some(1_252)).await;
+    assert!(above.is(409, "refund_above_charge"), "{above:?}");
+    let unknown = alice.refund("unknown", id, "ch_0", None).await;
+    assert!(unknown.body["code"] == "reference_unknown", "{unknown:?}");
+}
+
+#[tokio::test]
+async fn a_charge_of_another_amount_is_held_with_what_it_took_and_two_people_give_all_of_it_back() {
+    let mut site = begun(&[("gateway.refunds", "true")]).await;
+    let (alice, bob) =
+        (Console::of(&site, "alice", &DECIDES, "api-1"), Console::of(&site, "bob", &DECIDES, "api-1"));
+    let id = site.create("paid", "sim_wrong_amount", Utc::now() + TimeDelta::seconds(1)).await;
+    let parked = site.settled(&id, &["PARKED"], 60 * SECONDS).await;
+    assert_eq!(parked["statusReason"], "contract_violation", "{parked}");
+    let reference = parked["gatewayReference"].as_str().expect("the charge's name").to_owned();
+    only_giving_it_back_is_left(&alice, &id, &reference).await;
+
+    let asked = alice.refund("whole", &id, &reference, None).await;
+    assert_eq!((asked.status, &asked.body["amount"]), (202, &json!(1_251)), "{asked:?}");
+    let approval = asked.text("approvalId");
+    let alone = alice.approve(&approval).await;
+    assert!(alone.body["code"] == "same_person", "{alone:?}");
+    let allowed = bob.approve(&approval).await;
+    assert_eq!(allowed.status, 200, "{allowed:?}");
+    site.settled(&id, &["REFUNDED"], 60 * SECONDS).await;
+
+    let ledger = site.ledger().await;
+    let charged: Vec<_> = ledger.iter().filter(|line| line["charged"] == true).collect();
+    assert_eq!(charged.len(), 1, "{ledger:?}");
+    assert_eq!(
+        (&charged[0]["amount"], &charged[0]["taken"]),
+        (&json!(1_250), &json!({"amount": 1_251, "currency": "EUR"}))
+    );
+    let given: Vec<_> = ledger.iter().filter(|line| line["verdict"] == "refunded").collect();
+    assert_eq!((given.len(), &given[0]["amount"]), (1, &json!(1_251)), "{ledger:?}");
+    // After all of that it was seen once.
+    let metrics = site.text("worker-1", "/metrics").await.expect("the worker serves");
+    let series = "punctual_invariant_violations_total{invariant=\"M4\"} 1";
+    assert!(metrics.lines().any(|line| line == series), "{metrics}");
+    site.role("worker-1").drain(20 * SECONDS).await;
+    let audited = audit(&site, None);
+    assert!(audited.holds(), "{audited:?}");
 }
 
 #[tokio::test]

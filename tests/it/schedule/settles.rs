@@ -1,11 +1,12 @@
 //! Settles: written under the fence, repeatable, and late answers kept as evidence only.
 
 use super::world::{
-    ACTOR, World, answer, charged, completed, decision, declined, fresh, gateway, notice, terms,
+    ACTOR, World, answer, charged, completed, decision, declined, fresh, gateway, money, notice, terms,
 };
 use chrono::TimeDelta;
 use punctual::domain::decision::{Budget, Decision, EpochChange, SendsAnswered};
 use punctual::domain::facts::VoidSupport;
+use punctual::domain::money::{Minor, Money};
 use punctual::domain::reason::Reason;
 use punctual::domain::state::Status;
 use punctual::domain::verdict::{DeclineClass, Doubt, NotSent, Verdict};
@@ -243,6 +244,35 @@ async fn a_parked_payment_is_listed_with_its_reason() {
     settle(&world, (claimed.answered(answer(what)), park)).await;
     assert_eq!(world.one::<String>("SELECT reason FROM parked").await, "contract_violation");
     assert!(world.one::<String>("SELECT evidence FROM parked").await.contains("another amount"));
+}
+
+#[tokio::test]
+async fn what_a_charge_took_otherwise_than_asked_is_kept_under_its_name_in_time_or_late() {
+    let world = World::new().await;
+    let less = Money { minor: Minor::new(12_344).expect("positive"), ..money() };
+    let otherwise = |reference: &str| answer(Verdict::Charged { reference: reference.into(), amount: less });
+    let parks = Decision {
+        reason: Some(Reason::ContractViolation),
+        answered: SendsAnswered::None,
+        gateway_ref: Some("ch_1".into()),
+        ..decision(Status::Parked)
+    };
+    let claimed = world.claim_one(&world.due("k1").await).await;
+    let id = claimed.payment().id;
+    let settled = settle(&world, (claimed.answered(otherwise("ch_1")), parks.clone())).await;
+    assert_eq!(settled, SettledAs::Written(Status::Parked));
+    assert_eq!(world.row(id).await.gateway_ref.as_deref(), Some("ch_1"));
+    let due = world.due("k2").await;
+    let claimed = world.claim_one(&due).await;
+    world.reap(due.payment).await;
+    let late = settle(&world, (claimed.answered(otherwise("ch_2")), parks)).await;
+    assert_eq!((late, world.row(due.payment).await.gateway_ref), (SettledAs::Fenced, None));
+    let claimed = world.claim_one(&world.due("k3").await).await;
+    settle(&world, completed(claimed, "ch_3")).await;
+    let kept: String = world
+        .one("SELECT string_agg(concat_ws(' ', reference, amount_minor, currency), ', ' ORDER BY reference) FROM gateway_refs")
+        .await;
+    assert_eq!(kept, "ch_1 12344 EUR, ch_2 12344 EUR, ch_3", "as asked it needs no amount");
 }
 
 #[tokio::test]

@@ -67,6 +67,8 @@ impl OnRecord {
             declined_for_good: self.for_good,
             declined_here: self.declined & 1 << epoch != 0,
             voided_here: self.voided & 1 << epoch != 0,
+            // This gateway takes what it is asked for.
+            charged_otherwise: false,
         }
     }
 }

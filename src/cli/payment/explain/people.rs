@@ -100,7 +100,11 @@ pub(super) fn now(payment: &Payment, operators: &Operators) -> Vec<String> {
         Status::Failed | Status::Cancelled => {
             vec!["To pay after all, the client makes a new payment under a new key.".to_owned()]
         }
-        Status::Parked => parked(payment, operators.parked.as_ref()),
+        Status::Parked => {
+            let mut lines = parked(payment, operators.parked.as_ref());
+            lines.extend(payment.gateway_reference.is_some().then(|| give_back(payment)));
+            lines
+        }
     };
     let waiting = operators.refunds.iter().filter(|refund| refund["needsHuman"] == true);
     lines.extend(waiting.map(|refund| {

@@ -84,6 +84,10 @@ fn a_parked_payment_says_which_acts_are_possible_to_who_may_see_them() {
         "A second person is waited for: key:alice asked at 2026-11-29T15:00:00Z for redrive (ticket 7); `punctual \
          approvals show a-1`."
     );
+    assert!(
+        lines[5].ends_with(&format!("`punctual refund create {id} --gateway-reference ch_1`.")),
+        "{lines:?}"
+    );
 }
 
 #[test]
