@@ -78,7 +78,12 @@ pub struct Args {
     pub brokers: u16,
     /// `real` (Apache Kafka, started here; the default of --services-only), `in-process` (a stand-in,
     /// the default otherwise) or somebody's servers.
-    #[arg(long, env = "KAFKA_BOOTSTRAP_SERVERS", value_name = "real|in-process|HOST:PORT,…")]
+    #[arg(
+        long,
+        env = "KAFKA_BOOTSTRAP_SERVERS",
+        hide_env_values = true,
+        value_name = "real|in-process|HOST:PORT,…"
+    )]
     pub kafka: Option<String>,
 }
 
