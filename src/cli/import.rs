@@ -146,10 +146,7 @@ async fn send_all(
     let mut unkept = 0;
     while let Some(group) = results.next().await {
         for (row, outcome) in group? {
-            place.counts.add(&row, &outcome);
-            if let Outcome::Rejected(why) = &outcome {
-                rejects.add(&row, why)?;
-            }
+            take(&row, &outcome, place, rejects)?;
             bar.set_position(row.ends_at);
             unkept += 1;
         }
@@ -160,6 +157,15 @@ async fn send_all(
             unkept = 0;
         }
     }
+    Ok(())
+}
+
+/// What came of a row: a reject is written before it is counted, because what is counted is not looked at again.
+fn take(row: &Row, outcome: &Outcome, place: &mut Place, rejects: &mut Rejects) -> Result<(), Ended> {
+    if let Outcome::Rejected(why) = outcome {
+        rejects.add(row, why)?;
+    }
+    place.counts.add(row, outcome);
     Ok(())
 }
 
@@ -227,3 +233,26 @@ fn summed_up(asked: &Import, counts: Counts, rejects: &Rejects) -> Result<(), En
 
 /// One row's way out of a group.
 type Done = Vec<(Row, Outcome)>;
+
+#[cfg(test)]
+mod tests {
+    use super::rejects::Why;
+    use super::source::CameAs;
+    use super::*;
+
+    #[test]
+    fn a_reject_that_cannot_be_written_is_not_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("gone").join("rejects");
+        let mut rejects = Rejects::open(path.clone(), None, None).unwrap();
+        let mut place = Place::take(&folder.path().join("x.import"), "d", "http://h", &path).unwrap();
+        let row = |line| {
+            let came_as = CameAs::Line("{}".to_owned());
+            Row { line, ends_at: 0, draft: Err(Why::new("", "")), came_as }
+        };
+        take(&row(1), &Outcome::Created, &mut place, &mut rejects).unwrap();
+        let rejected = Outcome::Rejected(Why::new("due_in_past", "Past."));
+        assert!(take(&row(2), &rejected, &mut place, &mut rejects).is_err());
+        assert_eq!(place.counts, Counts { lines: 1, rows: 1, payments: 1, known: 0, rejected: 0 });
+    }
+}

@@ -16,7 +16,7 @@ use serde_json::json;
 /// Refunds.
 #[derive(Debug, Clone, Subcommand)]
 pub(super) enum Refund {
-    /// Ask for one; above an amount a second person must agree.
+    /// Ask for one; a second person must agree, always.
     #[command(after_long_help = HELP)]
     Create(Create),
     /// Those of a payment, or those that wait for people.

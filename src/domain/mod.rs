@@ -34,5 +34,6 @@ pub mod refund_resolution_cases;
 pub mod retry;
 pub mod state;
 pub mod switches;
+pub(crate) mod texts;
 pub mod verdict;
 pub mod window;

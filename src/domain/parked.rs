@@ -19,6 +19,7 @@ use super::money::Money;
 use super::payment::Payment;
 use super::reason::Reason;
 use super::state::{Cause, IllegalMove, Status, advance};
+use super::texts::texts;
 use chrono::{DateTime, Utc};
 
 /// What the answers on record say of a payment.
@@ -59,30 +60,7 @@ pub enum Resolution<'a> {
     NotCharged,
 }
 
-macro_rules! why_not {
-    ($( $variant:ident = $text:literal : $doc:literal ),* $(,)?) => {
-        /// Why an act is refused.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum WhyNot { $( #[doc = $doc] $variant, )* }
-        impl WhyNot {
-            /// Every one, in the order of the table.
-            pub const ALL: &[Self] = &[ $( Self::$variant, )* ];
-            /// The text that the database answers and the interface shows.
-            #[must_use]
-            pub fn as_str(self) -> &'static str { match self { $( Self::$variant => $text, )* } }
-            /// One sentence for people.
-            #[must_use]
-            pub fn explanation(self) -> &'static str { match self { $( Self::$variant => $doc, )* } }
-            /// Reads the database's text.
-            #[must_use]
-            pub fn from_text(text: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|why| why.as_str() == text)
-            }
-        }
-    };
-}
-
-why_not! {
+texts! { WhyNot, "Why an act is refused.":
     NoSuchPayment = "no_such_payment": "There is no payment of this id, or its day was archived.",
     NotParked = "not_parked": "It is not parked, or not any more.",
     Quarantined = "quarantined": "The database was restored or promoted and is not released yet.",

@@ -2,33 +2,10 @@
 //!
 //! One table; a test holds that each entry is reachable and documented.
 
+use super::texts::texts;
 use serde::{Deserialize, Serialize};
 
-macro_rules! reasons {
-    ($( $variant:ident = $text:literal : $doc:literal ),* $(,)?) => {
-        /// Why a payment stands where it stands.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(rename_all = "snake_case")]
-        pub enum Reason { $( #[doc = $doc] $variant, )* }
-        impl Reason {
-            /// Every reason, in the order of the table.
-            pub const ALL: &[Self] = &[ $( Self::$variant, )* ];
-            /// The stored and answered text.
-            #[must_use]
-            pub fn as_str(self) -> &'static str { match self { $( Self::$variant => $text, )* } }
-            /// One sentence for people.
-            #[must_use]
-            pub fn explanation(self) -> &'static str { match self { $( Self::$variant => $doc, )* } }
-            /// Reads the stored text.
-            #[must_use]
-            pub fn from_text(text: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|reason| reason.as_str() == text)
-            }
-        }
-    };
-}
-
-reasons! {
+texts! { #[derive(Serialize, Deserialize)] #[serde(rename_all = "snake_case")] Reason, "Why a payment stands where it stands.":
     DeclinedHard = "declined_hard": "The gateway refused for good.",
     DeclinedNeedsCustomer = "declined_needs_customer": "The gateway refused until the payer acts.",
     DeclinedSoft = "declined_soft": "The gateway refused for now; the payment waits on its retry ladder.",

@@ -15,6 +15,7 @@ use super::intent::{Secret, keyed};
 use super::money::{Minor, Money};
 use super::retry::{Ladders, PerMille};
 use super::state::Status;
+use super::texts::texts;
 use super::verdict::{Doubt, Lookup, NotSent, Verdict};
 use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
@@ -55,32 +56,6 @@ impl fmt::Display for RefundId {
         self.0.as_hyphenated().fmt(f)
     }
 }
-
-/// An enum of stored texts, each with a sentence for people.
-macro_rules! texts {
-    ($name:ident, $what:literal : $( $variant:ident = $text:literal : $doc:literal ),* $(,)?) => {
-        #[doc = $what]
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $name { $( #[doc = $doc] $variant, )* }
-        impl $name {
-            /// All of them, in the order of the table.
-            pub const ALL: &[Self] = &[ $( Self::$variant, )* ];
-            /// The stored and answered text.
-            #[must_use]
-            pub fn as_str(self) -> &'static str { match self { $( Self::$variant => $text, )* } }
-            /// One sentence for people.
-            #[must_use]
-            pub fn explanation(self) -> &'static str { match self { $( Self::$variant => $doc, )* } }
-            /// Reads the stored text.
-            #[must_use]
-            pub fn from_text(text: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|it| it.as_str() == text)
-            }
-        }
-    };
-}
-
-pub(super) use texts;
 
 texts! { RefundStatus, "Where a refund stands.":
     Asked = "asked": "It waits for a second person, and what it would give back is reserved.",
@@ -144,8 +119,8 @@ pub fn ask(of: &Refundable, amount: Option<Minor>, lineage: Lineage) -> Result<M
         return Err(RefundRefused::ReferenceTaken);
     }
     let left = of.charge.minor.get() - of.reserved_minor;
-    let left =
-        Minor::new(left).filter(|_| of.status != Status::Refunded).ok_or(RefundRefused::NothingLeft)?;
+    // Also of a payment that is REFUNDED: by its own charge, of which nothing is left; another one may be on record.
+    let left = Minor::new(left).ok_or(RefundRefused::NothingLeft)?;
     let amount = amount.unwrap_or(left);
     if amount > left { Err(RefundRefused::AboveCharge) } else { Ok(amount) }
 }

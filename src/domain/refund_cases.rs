@@ -37,6 +37,7 @@ pub fn cases() -> Vec<Case> {
     let case = |name, of, amount, expect| Case { name, of, amount, lineage: Lineage::Released, expect };
     let completed = of(Status::Completed);
     let reserved = |reserved_minor| Refundable { reserved_minor, ..completed };
+    let given_back = Refundable { reserved_minor: all, ..of(Status::Refunded) };
     let mut cases = vec![
         case("all of a completed payment's charge", completed, None, Ok(all)),
         case("one minor unit of it", completed, Some(1), Ok(1)),
@@ -49,7 +50,8 @@ pub fn cases() -> Vec<Case> {
         case("all that is left of nothing", reserved(all), None, Err(No::NothingLeft)),
         case("one unit of nothing", reserved(all), Some(1), Err(No::NothingLeft)),
         case("of a parked payment that was charged", of(Status::Parked), None, Ok(all)),
-        case("of a refunded payment", of(Status::Refunded), Some(1), Err(No::NothingLeft)),
+        case("of the charge of a refunded payment", given_back, Some(1), Err(No::NothingLeft)),
+        case("of another charge of a refunded payment", of(Status::Refunded), None, Ok(all)),
         case(
             "of a charge that nobody knows",
             Refundable { is_on_record: false, ..completed },

@@ -14,7 +14,8 @@
 
 use super::guard::Lineage;
 use super::money::{Minor, Money};
-use super::refund::{RefundStatus, texts};
+use super::refund::RefundStatus;
+use super::texts::texts;
 use chrono::{DateTime, TimeDelta, Utc};
 
 /// Between the last claim of a refund and the word that nothing was given back: far longer than a claim and its

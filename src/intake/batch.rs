@@ -5,8 +5,8 @@
 //! A batch has no key of its own and needs none: sent again, it answers what it made.
 //!
 //! **Bounds.** The body is cut into its payments without being taken apart, and one past the thousandth ends
-//! the reading, so that eight megabytes of brackets cost eight megabytes; and only [`AT_ONCE`] batches are read
-//! at once, the others wait with their bodies in their own sockets.
+//! the reading, so that eight megabytes of brackets cost eight megabytes; and only so many batches are read at
+//! once, and fewer of one client (`batch_places`): the others wait with their bodies in their own sockets.
 
 use super::actor::{Caller, Scope};
 use super::canonical;
@@ -29,8 +29,6 @@ use std::fmt;
 
 /// Most payments of a batch.
 pub(super) const MOST_ITEMS: usize = 1_000;
-/// Batches that one process reads at once.
-pub(super) const AT_ONCE: usize = 4;
 
 pub(super) const PATH: &str = "/v1/scheduled-payments/batch";
 
@@ -70,8 +68,7 @@ pub(super) async fn post(
         let why = "A batch has no key of its own: each of its payments has an idempotencyKey.";
         return Err(Problem::new(Code::InvalidIdempotencyKey).detail(why));
     }
-    // The semaphore is never closed; if it were, nothing would be bounded.
-    let _place = intake.batches.acquire().await.map_err(|_| Problem::new(Code::Internal))?;
+    let _place = intake.batches.take(actor.id).await?;
     let arrival = parts.extensions.get::<limits::Arrival>().cloned().unwrap_or_default();
     let body = limits::read_batch(body, &arrival).await?;
     let batch = Batch::read(&body)?;

@@ -114,7 +114,8 @@ pub(super) fn accepts_json(headers: &HeaderMap) -> Result<(), Problem> {
 /// # Errors
 /// 406.
 pub(super) fn accepts_stream(headers: &HeaderMap) -> Result<(), Problem> {
-    accepts(headers, ["text/event-stream", "text/*"])
+    let why = "This is a stream of events: the header Accept must allow text/event-stream.";
+    accepts(headers, ["text/event-stream", "text/*"]).map_err(|problem| problem.detail(why))
 }
 
 fn accepts(headers: &HeaderMap, [whole, family]: [&str; 2]) -> Result<(), Problem> {

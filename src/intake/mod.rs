@@ -20,6 +20,7 @@ mod actor;
 mod address;
 mod api_keys;
 mod batch;
+mod batch_places;
 mod callback;
 mod cancel;
 mod canonical;
@@ -42,6 +43,7 @@ mod limits;
 mod list;
 mod node;
 mod openapi;
+mod outflow;
 mod parameters;
 mod problem;
 mod proof;
@@ -100,7 +102,7 @@ use secrecy::ExposeSecret;
 use std::sync::Arc;
 use std::time::Duration;
 use token::InTime;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 /// Everything a request needs. Cheap to clone.
 #[derive(Clone)]
@@ -120,7 +122,7 @@ pub struct Intake {
     sender: Arc<Option<callback::Sender>>,
     tokens: Option<Arc<Tokens>>,
     /// Places for batches that are read at once.
-    batches: Arc<Semaphore>,
+    batches: Arc<batch_places::Places>,
     /// What streams of events share.
     hub: Arc<stream::Hub>,
     most_streams: usize,
@@ -160,7 +162,7 @@ impl Intake {
             account: Arc::default(),
             sender: Arc::default(),
             tokens: None,
-            batches: Arc::new(Semaphore::new(batch::AT_ONCE)),
+            batches: Arc::default(),
             hub: Arc::new(stream::Hub::new(api.max_streams, None)),
             most_streams: api.max_streams,
             ring: None,

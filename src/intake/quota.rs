@@ -164,7 +164,7 @@ pub(super) async fn guard(State(intake): State<Intake>, request: Request, next: 
 }
 
 /// 429, to be repeated after so long.
-fn too_many(limit: &'static str, wait: Duration) -> Problem {
+pub(super) fn too_many(limit: &'static str, wait: Duration) -> Problem {
     metrics::REQUESTS_LIMITED.add(1, [limit]);
     // Whole seconds, rounded up, at least one; no wait here is longer than a minute.
     let seconds = u32::try_from(wait.as_millis().div_ceil(1_000)).unwrap_or(u32::MAX).max(1);

@@ -5,7 +5,8 @@
 //! one that idles between two requests. A head that cannot be parsed, or has more than 64 KiB (hyper
 //! looks between two reads, so twice that may pass) or 100 lines, is answered by hyper itself, with a
 //! bare status: it offers no place for a body. Past `max_connections` the loop stops accepting, so that
-//! the kernel's queue and then the clients wait.
+//! the kernel's queue and then the clients wait. A client that takes nothing of its answer for [`UNTAKEN`] is cut
+//! (`outflow`).
 //!
 //! On shutdown `/readyz` says so at once, and for `grace` everything else goes on: whoever sends clients
 //! here needs that long to hear it, and a client that is met by a closed port has an error that nobody
@@ -14,6 +15,7 @@
 //! requests in flight have `drain` to end.
 
 use super::address::Peer;
+use super::outflow::Outflow;
 use crate::platform::clock::SharedClock;
 use crate::platform::config::Api;
 use axum::Router;
@@ -21,7 +23,7 @@ use axum::http::{HeaderValue, Request, header};
 use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioTimer;
 use hyper_util::service::TowerToHyperService;
 use std::future::Future;
 use std::io;
@@ -33,6 +35,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tower::ServiceExt;
+
+/// How long a client may take nothing of what is written to it.
+const UNTAKEN: Duration = Duration::from_secs(30);
 
 /// Why the interface does not listen.
 #[derive(Debug, thiserror::Error)]
@@ -83,6 +88,8 @@ pub async fn listen(listen: &str) -> Result<TcpListener, CannotListen> {
 pub struct Limits {
     /// For a whole request head, and for idling before the next.
     pub header_timeout: Duration,
+    /// For a client to take nothing of its answer.
+    pub untaken: Duration,
     /// Connections open at once.
     pub max_connections: usize,
     /// From the word to stop until no new connection is taken.
@@ -95,6 +102,7 @@ impl From<&Api> for Limits {
     fn from(api: &Api) -> Self {
         Self {
             header_timeout: api.header_timeout,
+            untaken: UNTAKEN,
             max_connections: api.max_connections,
             grace: api.drain_grace,
             // Every request ends by its own limit; the second is for writing its answer.
@@ -161,6 +169,7 @@ impl Door {
                     if let Some((stream, peer, permit)) = accepted {
                         let _ = stream.set_nodelay(true);
                         let (app, words) = (self.app.clone(), self.words.clone());
+                        let stream = Outflow::of(stream, self.limits.untaken, self.clock.clone());
                         let accepted = (stream, Peer(peer), permit);
                         self.open.spawn(connection(accepted, app, self.limits, words));
                     }
@@ -211,7 +220,7 @@ fn is_of_the_peer(error: &io::Error) -> bool {
 }
 
 async fn connection(
-    (stream, peer, permit): (TcpStream, Peer, OwnedSemaphorePermit),
+    (stream, peer, permit): (Outflow, Peer, OwnedSemaphorePermit),
     app: Router,
     limits: Limits,
     words: Words,
@@ -229,7 +238,7 @@ async fn connection(
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(limits.header_timeout).max_buf_size(64 * 1024);
-    let mut serving = pin!(http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(app)));
+    let mut serving = pin!(http.serve_connection(stream, TowerToHyperService::new(app)));
     let ended = tokio::select! {
         biased;
         ended = serving.as_mut() => Some(ended),
@@ -278,6 +287,7 @@ mod tests {
         let (stop, stopped) = watch::channel(false);
         let limits = Limits {
             header_timeout: Duration::from_millis(header_ms),
+            untaken: Duration::from_millis(200),
             max_connections,
             grace: Duration::from_millis(grace_ms),
             drain: Duration::from_millis(drain_ms),
@@ -406,6 +416,37 @@ mod tests {
         server.stop.send(true).unwrap();
         server.done.await.unwrap();
         assert_eq!(closed(&mut stream).await, "");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_reads_nothing_gives_its_place_back_with_all_that_its_answer_holds() {
+        struct Held(Arc<Notify>);
+        impl Drop for Held {
+            fn drop(&mut self) {
+                self.0.notify_one();
+            }
+        }
+        let freed = Arc::new(Notify::new());
+        let freed2 = freed.clone();
+        let endless = get(move || {
+            let held = Held(freed2.clone());
+            async move {
+                let bytes = futures_util::stream::unfold(held, |held| async move {
+                    Some((Ok::<_, std::convert::Infallible>(vec![0_u8; 64 * 1024]), held))
+                });
+                axum::body::Body::from_stream(bytes)
+            }
+        });
+        let app = Router::new().route("/endless", endless).route("/", get(|| async { "fine" }));
+        let server = server(app, 60_000, 1, 1_000).await;
+        let mut silent = TcpStream::connect(server.address).await.unwrap();
+        silent.write_all(b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+        freed.notified().await;
+        // The only place is free as well, although the client has not gone.
+        let mut next = TcpStream::connect(server.address).await.unwrap();
+        next.write_all(REQUEST).await.unwrap();
+        assert!(answer(&mut next).await.starts_with("HTTP/1.1 200"));
+        drop(silent);
     }
 
     #[tokio::test]

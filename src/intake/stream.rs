@@ -77,8 +77,14 @@ impl Hub {
     }
 }
 
-/// Subscribes to the actor's tail; the first one starts it.
-async fn subscribe(intake: &Intake, actor: ActorId) -> Result<broadcast::Receiver<Arc<EventPage>>, Problem> {
+/// Subscribes to the actor's tail; the first one starts it at this place, which the caller read before: what comes
+/// behind it is the tail's to send.
+async fn subscribe(
+    intake: &Intake,
+    actor: ActorId,
+    end: EventPlace,
+) -> Result<broadcast::Receiver<Arc<EventPage>>, Problem> {
+    // Nobody else is made to wait here for the database.
     let mut tails = intake.hub.tails.lock().await;
     if let Some(tail) = tails.get(&actor) {
         // Of one actor, so that the others find room.
@@ -87,11 +93,9 @@ async fn subscribe(intake: &Intake, actor: ActorId) -> Result<broadcast::Receive
         }
         return Ok(tail.subscribe());
     }
-    // Before the viewer catches up: what comes after this place is the tail's to send.
-    let place = intake.schedule.events_end().await.map_err(limits::trouble)?;
     let (tail, viewer) = broadcast::channel(BEHIND);
     tails.insert(actor, tail.clone());
-    tokio::spawn(follow(intake.clone(), actor, tail, place));
+    tokio::spawn(follow(intake.clone(), actor, tail, end));
     Ok(viewer)
 }
 
@@ -179,11 +183,9 @@ pub(super) async fn get(
         return Err(none());
     }
     let permit = Arc::clone(&intake.hub.room).try_acquire_owned().map_err(|_| none())?;
-    let tail = subscribe(&intake, actor.id).await?;
-    let place = match after {
-        Some(place) => place,
-        None => intake.schedule.events_end().await.map_err(limits::trouble)?,
-    };
+    let end = intake.schedule.events_end().await.map_err(limits::trouble)?;
+    let tail = subscribe(&intake, actor.id, end).await?;
+    let place = after.unwrap_or(end);
     let viewer = Viewer {
         actor: actor.id,
         headers,

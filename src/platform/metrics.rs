@@ -97,8 +97,8 @@ metrics! {
     Counter TOKEN_KEYS_READ = "token_keys_read_total", Count,
         "Times that the issuer's public keys were read, or could not be.", [result: Closed(&["read", "failed"])], &[];
     Counter REQUESTS_LIMITED = "requests_limited_total", Count,
-        "Requests answered 429: the rate of their actor or address was used up, or the address sent too many wrong keys.",
-        [limit: Closed(&["actor", "address", "failures"])], &[];
+        "Requests answered 429: the rate of their actor or address was used up, the address sent too many wrong keys, or the actor too many batches at once.",
+        [limit: Closed(&["actor", "address", "failures", "batches"])], &[];
 
     Gauge EVENT_STREAMS = "event_streams", Count, "Streams of events open in this process.", [], &[];
     // Operations.

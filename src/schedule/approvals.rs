@@ -22,32 +22,13 @@ use crate::domain::parked::{KeyWanted, WhyNot};
 use crate::domain::refund::RefundId;
 use crate::domain::refund_resolution::RefundUnresolved;
 use crate::domain::state::Status;
+use crate::domain::texts::texts;
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use sqlx::{Connection, Error, PgConnection, PgPool, Row};
 use uuid::Uuid;
-
-macro_rules! texts {
-    ($name:ident, $what:literal : $( $variant:ident = $text:literal : $doc:literal ),* $(,)?) => {
-        #[doc = $what]
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $name { $( #[doc = $doc] $variant, )* }
-        impl $name {
-            /// All of them, in the order of the table.
-            pub const ALL: &[Self] = &[ $( Self::$variant, )* ];
-            /// The stored and answered text.
-            #[must_use]
-            pub fn as_str(self) -> &'static str { match self { $( Self::$variant => $text, )* } }
-            /// Reads the stored text.
-            #[must_use]
-            pub fn from_text(text: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|it| it.as_str() == text)
-            }
-        }
-    };
-}
 
 texts! { ApprovalKind, "What is asked for.":
     NewEpoch = "new_epoch": "A re-drive under a new gateway key.",

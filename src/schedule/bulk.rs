@@ -16,6 +16,7 @@ use super::release::{Redrive, Released, redrive_within};
 use super::{Postgres, row, statements};
 use crate::domain::ids::{ActorId, GatewayName, Operator, PaymentId};
 use crate::domain::parked::{KeyWanted, WhyNot};
+use crate::domain::texts::texts;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -61,31 +62,10 @@ pub struct Preview {
     pub needs_approval: i64,
 }
 
-/// Where one stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BulkStatus {
-    /// Not started, or stopped by a person.
-    Stopped,
-    /// At work.
-    Running,
-    /// Every payment of it was looked at.
-    Done,
-}
-
-impl BulkStatus {
-    /// The stored and answered text.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Stopped => "stopped",
-            Self::Running => "running",
-            Self::Done => "done",
-        }
-    }
-
-    fn from_text(text: &str) -> Option<Self> {
-        [Self::Stopped, Self::Running, Self::Done].into_iter().find(|status| status.as_str() == text)
-    }
+texts! { BulkStatus, "Where one stands.":
+    Stopped = "stopped": "Not started, or stopped by a person.",
+    Running = "running": "At work.",
+    Done = "done": "Every payment of it was looked at.",
 }
 
 /// One bulk re-drive.

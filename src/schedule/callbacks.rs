@@ -9,26 +9,10 @@ use super::port::ScheduleError;
 use super::{Postgres, statements};
 use crate::domain::bucket::shard;
 use crate::domain::ids::{GatewayName, PaymentId};
+use crate::domain::texts::texts;
 use sqlx::PgPool;
 
-macro_rules! taken {
-    ($( $variant:ident = $text:literal : $doc:literal ),* $(,)?) => {
-        /// What became of one callback.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum CallbackTaken { $( #[doc = $doc] $variant, )* }
-        impl CallbackTaken {
-            /// The text that the database answers and metrics count.
-            #[must_use]
-            pub fn as_str(self) -> &'static str { match self { $( Self::$variant => $text, )* } }
-
-            fn from_text(text: &str) -> Option<Self> {
-                [ $( Self::$variant, )* ].into_iter().find(|taken| taken.as_str() == text)
-            }
-        }
-    };
-}
-
-taken! {
+texts! { CallbackTaken, "What became of one callback.":
     Hinted = "hinted": "The payment is due now: it will be asked about.",
     AlreadyDue = "already_due": "It was due already.",
     Duplicate = "duplicate": "This callback had been taken.",

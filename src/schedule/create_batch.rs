@@ -177,7 +177,13 @@ async fn round(
                 answers[place] = Some(answer);
             }
         }
-        Err(error) if is_missing_partition(&error) || is_bad_data(&error) => return Ok(Round::Split),
+        Err(error) if is_missing_partition(&error) => {
+            drop(connection);
+            for (place, answer) in on_missing_days(pool, new, rows).await? {
+                answers[place] = Some(answer);
+            }
+        }
+        Err(error) if is_bad_data(&error) => return Ok(Round::Split),
         // The statement was its own transaction.
         Err(error) => return Err(at_commit(error)),
     }
@@ -252,11 +258,8 @@ async fn refused(
         let mut connection = pool.acquire().await.map_err(before_commit)?;
         found.extend(external_ids_taken(&mut connection, new, rows).await.map_err(before_commit)?);
     } else if is_missing_partition(&error) {
-        for (day, places) in days::by_day(new, |payment| payment.id) {
-            if !partitions::is_attached(pool.clone(), day).await? {
-                found.extend(places.into_iter().map(|place| (place, CreateAnswer::DayNotReady)));
-            }
-        }
+        let missing = on_missing_days(pool, new, rows).await?;
+        found.extend(missing.into_iter().filter(|(_, answer)| !is_replay(answer)));
     } else if daily_cap(&error).is_some() {
         let beyond = beyond_caps(pool, new, rows).await?;
         found.extend(beyond.into_iter().filter(|(_, answer)| !is_replay(answer)));
@@ -264,6 +267,24 @@ async fn refused(
         return Err(before_commit(error));
     }
     Ok((!found.is_empty()).then_some(BatchAnswer::Refused(found)))
+}
+
+/// After a day without a partition was met: those due on such a day, or what their keys made earlier, as of single
+/// creates. None: it is there by now.
+async fn on_missing_days(
+    pool: &PgPool,
+    new: &[NewPayment],
+    rows: &[usize],
+) -> Result<BTreeMap<usize, CreateAnswer>, ScheduleError> {
+    let mut missing = Vec::new();
+    for (day, at) in days::by_day(rows, |place| new[*place].id) {
+        if !partitions::is_attached(pool.clone(), day).await? {
+            missing.extend(at.into_iter().map(|at| rows[at]));
+        }
+    }
+    let mut earlier = made_earlier(pool, new, &missing).await?;
+    let answer = |place: usize| (place, earlier.remove(&place).unwrap_or(CreateAnswer::DayNotReady));
+    Ok(missing.into_iter().map(answer).collect())
 }
 
 /// After a cap was met: what the keys of these made earlier, which costs nothing again, and which of the others do

@@ -1,12 +1,13 @@
 //! Answers that came after their claim had ended: our own earlier COMMIT, or a zombie's evidence.
 //!
 //! Evidence never touches the status (rule R2). A decline or a proof that nothing was sent answers one
-//! send of its own epoch; a charge answers none, pages, and has an UNKNOWN payment asked again. One of
-//! another amount than asked leaves its name and what it took, by which people can give it back. What a
+//! send of its own epoch; a charge answers none, pages, and has an UNKNOWN payment asked again. It leaves its
+//! name, and what it took where that is not what was asked, by which people can give it back: it may be a second
+//! charge beside the one that completed the payment. What a
 //! claim brought back that this database does not know has no attempt to be kept with: it is counted and
 //! logged, for a commit was lost (rule R17).
 
-use super::outcome_columns::{declined_destination, taken_otherwise};
+use super::outcome_columns::{charge_named, declined_destination};
 use super::proof::{Answered, How, SettledAs};
 use super::settle::Outcome;
 use super::{row, statements, words};
@@ -110,8 +111,8 @@ async fn keep_evidence(
     if evidence == Evidence::Charged {
         tracing::error!(payment = %payment.id, "a fenced answer says charged; the payment is asked again");
     }
-    let taken = taken_otherwise(answered);
-    let amount = taken.as_ref().map(|(_, amount)| *amount);
+    let named = charge_named(answered);
+    let amount = named.as_ref().and_then(|(_, amount)| *amount);
     let kept = sqlx::query(statements::FENCE)
         .bind(day)
         .bind(payment.id.as_uuid())
@@ -127,7 +128,7 @@ async fn keep_evidence(
         .bind(evidence == Evidence::Charged)
         .bind(shard(payment.id))
         .bind(declined_destination(secret, answered))
-        .bind(taken.map(|(reference, _)| reference))
+        .bind(named.map(|(reference, _)| reference))
         .bind(amount.map(|amount| amount.minor.get()))
         .bind(amount.map(|amount| amount.currency.as_str()))
         .fetch_optional(transaction)

@@ -29,11 +29,11 @@ pub(super) fn declined_destination(secret: &Secret, answered: &Answered) -> Opti
     Some(destination(secret, account, claimed.payee()).to_vec())
 }
 
-/// The name of a charge and what it took, where that is not what the payment asks.
-pub(super) fn taken_otherwise(answered: &Answered) -> Option<(String, Money)> {
+/// The name of a charge, and what it took where that is not what the payment asks.
+pub(super) fn charge_named(answered: &Answered) -> Option<(String, Option<Money>)> {
     let Verdict::Charged { reference, amount } = &answered.answer().verdict else { return None };
     let is_otherwise = *amount != answered.claimed().payment().amount;
-    is_otherwise.then(|| (plain(reference, REFERENCE_CHARS), *amount))
+    Some((plain(reference, REFERENCE_CHARS), is_otherwise.then_some(*amount)))
 }
 
 #[derive(Default)]
@@ -107,7 +107,7 @@ impl Columns {
         self.took_ms.push(words::took_ms(answer));
         self.notes.push(words::note(answer));
         self.shards.push(shard(payment.id));
-        let taken = taken_otherwise(answered).map(|(_, amount)| amount);
+        let taken = charge_named(answered).and_then(|(_, amount)| amount);
         self.taken_minor.push(taken.map(|amount| amount.minor.get()));
         self.taken_currency.push(taken.map(|amount| amount.currency.as_str()));
     }

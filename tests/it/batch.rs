@@ -3,6 +3,7 @@
 use crate::support::api::{Answer, Api, send};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use serde_json::{Value, json};
+use sqlx::{Connection, Executor, PgConnection};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -192,6 +193,33 @@ async fn a_day_without_a_partition_stops_its_own_payments_only() {
     let refused = post(&api, &json!({"atomic": true, "payments": [item("f"), far("g")]})).await;
     assert_eq!(refused.refusal(), (503, "schedule_not_ready".into()));
     assert_eq!(count(&api).await, 3);
+    // Beside it, a key that was used is answered as ever, whatever day it names now.
+    let reused = "409 idempotency_key_reused";
+    assert_eq!(
+        told(&each(&api, &[far("h"), far("a"), items[2].clone()]).await),
+        [not_ready, reused, "201 replayed"]
+    );
+    let atomic = json!({"atomic": true, "payments": [far("h"), far("a")]});
+    assert_eq!(post(&api, &atomic).await.refusal(), (422, "batch_refused".into()));
+}
+
+#[tokio::test]
+async fn a_missing_day_costs_a_question_and_not_one_for_each_of_its_payments() {
+    let api = Api::start(|api| api.horizon = Duration::from_secs(60 * 86_400)).await;
+    let far = |n: usize| with(item(&format!("k{n}")), "dueAt", json!(text(Utc::now() + TimeDelta::days(40))));
+    let items: Vec<Value> = (0..400).map(far).collect();
+    // What a sequence gave is not rolled back: each statement that creates draws a number.
+    let draw = "CREATE SEQUENCE tries;
+                CREATE FUNCTION count_tries() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS
+                $$ BEGIN PERFORM nextval('public.tries'); RETURN NULL; END $$;
+                CREATE TRIGGER count_tries BEFORE INSERT ON payments
+                FOR EACH STATEMENT EXECUTE FUNCTION count_tries()";
+    let mut sql = PgConnection::connect(&api.database.url).await.expect("a connection");
+    sql.execute(draw).await.expect("made");
+    let answer = each(&api, &items).await;
+    assert!(told(&answer).iter().all(|one| one == "503 schedule_not_ready"));
+    let tries: i64 = api.one("SELECT last_value FROM tries").await;
+    assert!(tries <= 2, "{tries} statements for one day");
 }
 
 #[tokio::test]

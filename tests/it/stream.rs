@@ -197,6 +197,12 @@ async fn a_stream_is_refused_before_it_begins_for_what_is_wrong_with_it() {
     assert_eq!(ask("", Some(("Last-Event-ID", "x"))).await, (400, "invalid_cursor".into()));
     assert_eq!(ask("?limit=1", None).await, (400, "unknown_parameter".into()));
     assert_eq!(ask("", Some(("Accept", "application/json"))).await, (406, "not_acceptable".into()));
+    let json = send(api.request("GET", STREAM).header("Accept", "application/json"), None).await;
+    assert!(
+        json.json()["detail"].as_str().is_some_and(|why| why.contains("text/event-stream")),
+        "{}",
+        json.text
+    );
     assert_eq!(send(api.anonymous("GET", STREAM), None).await.refusal(), (401, "unauthenticated".into()));
 }
 

@@ -131,6 +131,7 @@ impl Place {
         };
         let mut next = self.path.as_os_str().to_owned();
         next.push(".next");
+        rejects.kept()?;
         // Numbers and texts: serde_json fails on none of them.
         let text = serde_json::to_vec(&kept).unwrap_or_default();
         std::fs::write(&next, text)

@@ -97,6 +97,15 @@ impl Rejects {
             Some(length) => {
                 let file =
                     OpenOptions::new().write(true).open(&rejects.path).map_err(|e| rejects.failed(&e))?;
+                let there = file.metadata().map_err(|e| rejects.failed(&e))?.len();
+                if there < length {
+                    let why = format!(
+                        "{} has {there} bytes, and {length} were written: rows that were refused are not in it any \
+                         more. Put it back, or remove the file of the place beside the imported one to begin anew",
+                        rejects.path.display()
+                    );
+                    return Err(Ended::with(Exit::Usage, why));
+                }
                 file.set_len(length).map_err(|e| rejects.failed(&e))?;
                 rejects.open = Some(file);
             }
@@ -116,6 +125,14 @@ impl Rejects {
     /// Bytes written to it.
     pub(super) fn length(&self) -> u64 {
         self.length
+    }
+
+    /// Sees that the disk has what was written: a place that counts it must not outlive it.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(super) fn kept(&self) -> Result<(), Ended> {
+        self.open.as_ref().map_or(Ok(()), File::sync_data).map_err(|error| self.failed(&error))
     }
 
     /// Writes a row.
@@ -275,6 +292,16 @@ mod tests {
         let text = written(&rejects);
         assert!(text.starts_with("kept\n{\"rejected\"") && text.lines().count() == 2, "{text}");
         assert_eq!(rejects.length(), text.len() as u64);
+    }
+
+    #[test]
+    fn one_that_has_become_shorter_than_what_was_counted_is_not_filled_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r");
+        std::fs::write(&path, "kep").unwrap();
+        let refused = Rejects::open(path.clone(), Some(5), None).err().unwrap();
+        assert!(refused.exit == Exit::Usage && refused.message.contains("3 bytes"), "{}", refused.message);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "kep");
     }
 
     #[test]

@@ -277,6 +277,9 @@ fn publisher(found: &mut Found<'_>) {
     );
 }
 
+/// Minor units; thousands of them still add up.
+const LARGEST_AMOUNT: i64 = 1_000_000_000_000_000;
+
 fn api(found: &mut Found<'_>) {
     let (api, database) = (&found.config.api, &found.config.database);
     found.refuse_unless(
@@ -288,6 +291,11 @@ fn api(found: &mut Found<'_>) {
         api.max_amount_minor > 0 && api.max_connections > 0,
         &["api.max_amount_minor", "api.max_connections"],
         "both must be above zero, or every request is refused",
+    );
+    found.refuse_unless(
+        api.max_amount_minor <= LARGEST_AMOUNT,
+        &["api.max_amount_minor"],
+        "at most 10^15: what a client creates in a day is added up in 64 bits",
     );
     found.refuse_unless(
         database.acquire_timeout < api.request_timeout,

@@ -35,6 +35,7 @@ const DANGEROUS: &[(&[&str], &str)] = &[
     (&["relay.shard_lease=1s"], "relay.shard_lease = 1s"),
     (&["api.key_cache=5s"], "api.key_cache = 5s"),
     (&["api.max_amount_minor=0"], "api.max_amount_minor = 0"),
+    (&["api.max_amount_minor=1000000000000001"], "api.max_amount_minor = 1000000000000001"),
     (&["oidc.issuer=https://id.example"], "oidc.issuer = https://id.example, oidc.audience = , oidc.jwks = "),
     (&["oidc.jwks=http://id.example/keys"], "oidc.jwks = http://id.example/keys"),
     (&["oidc.leeway=31s"], "oidc.leeway = 31s"),

@@ -4,7 +4,7 @@
 --   $1 due day   $2 payment id   $3 claim id   $4 verdict   $5 how      $6 code   $7 HTTP status
 --   $8 ms taken  $9 note         $10 detail    $11 answers one send of its epoch
 --   $12 is a charge              $13 shard          $14 destination, if it declined
---   $15 the name of a charge that took something else than the payment asks, $16 how much, $17 in which currency
+--   $15 the name of a charge; where it took something else than the payment asks, $16 how much, $17 in which currency
 WITH kept AS (
     UPDATE attempts t SET settled_at = clock_timestamp(), verdict = $4, how = $5, code = $6, http_status = $7,
         took_ms = $8, note = $9, fenced = true

@@ -3,7 +3,7 @@
 use super::{CHARGE, Site};
 use crate::schedule::switches::order as switch;
 use crate::schedule::violations::{counted, once, seen};
-use punctual::domain::refund::{RefundDecision, RefundSends, RefundStatus, RefundVerdict};
+use punctual::domain::refund::{RefundDecision, RefundRefused, RefundSends, RefundStatus, RefundVerdict};
 use punctual::domain::state::Status;
 use punctual::domain::switches::{SwitchKind, Turned};
 use punctual::schedule::{AnsweredRefund, ClaimedRefund, How, RefundAnswer, RefundAsked, RefundSettled};
@@ -137,6 +137,35 @@ async fn claimed(site: &Site) -> ClaimedRefund {
 
 fn said(claimed: ClaimedRefund, verdict: RefundVerdict) -> AnsweredRefund {
     claimed.answered(RefundAnswer::silent(verdict, How::Sent))
+}
+
+#[tokio::test]
+async fn a_second_charge_that_comes_to_light_after_the_first_was_given_back_is_given_back_too() {
+    let site = Site::start().await;
+    let of = site.completed("k1", "sim_ok").await;
+    let first = site.allowed("r1", &of, None).await;
+    site.turns_until(&first, RefundStatus::Refunded).await;
+    assert_eq!(site.world.row(of.0).await.status, Status::Refunded);
+    // As a late answer under the fence leaves it.
+    site.world.run(&format!("INSERT INTO gateway_refs VALUES ('sandbox', 'ch_late', '{}')", of.0)).await;
+    let again = site.ask("r2", &of, None).await;
+    assert_eq!(again, RefundAsked::Refused(RefundRefused::NothingLeft), "its own is back");
+    let second = (of.0, "ch_late".to_owned());
+    let refund = site.allowed("r3", &second, None).await;
+    let held = claimed(&site).await;
+    let verdict = RefundVerdict::Refunded { reference: "re_late".into(), amount: held.order().amount };
+    let decision = RefundDecision { to: RefundStatus::Refunded, next_at: None, answered: RefundSends::All };
+    let settled = site.world.worker.settle_refund(&said(held, verdict), &decision).await;
+    assert_eq!(
+        settled.expect("an answer"),
+        RefundSettled::Written { to: RefundStatus::Refunded, is_whole: false }
+    );
+    assert_eq!(
+        (site.stands(&refund).await.status, site.sums("ch_late").await.1),
+        (RefundStatus::Refunded, CHARGE)
+    );
+    assert_eq!(site.world.row(of.0).await.status, Status::Refunded);
+    assert_eq!(site.causes(of.0).await, "created claimed settled refunded noted");
 }
 
 #[tokio::test]

@@ -247,7 +247,7 @@ async fn a_parked_payment_is_listed_with_its_reason() {
 }
 
 #[tokio::test]
-async fn what_a_charge_took_otherwise_than_asked_is_kept_under_its_name_in_time_or_late() {
+async fn a_charge_is_kept_under_its_name_in_time_or_late_with_what_it_took_otherwise_than_asked() {
     let world = World::new().await;
     let less = Money { minor: Minor::new(12_344).expect("positive"), ..money() };
     let otherwise = |reference: &str| answer(Verdict::Charged { reference: reference.into(), amount: less });
@@ -267,12 +267,18 @@ async fn what_a_charge_took_otherwise_than_asked_is_kept_under_its_name_in_time_
     world.reap(due.payment).await;
     let late = settle(&world, (claimed.answered(otherwise("ch_2")), parks)).await;
     assert_eq!((late, world.row(due.payment).await.gateway_ref), (SettledAs::Fenced, None));
-    let claimed = world.claim_one(&world.due("k3").await).await;
+    let due = world.due("k3").await;
+    let zombie = world.claim_one(&due).await;
+    world.reap(due.payment).await;
+    let claimed = world.claim_one(&notice(&world.row(due.payment).await)).await;
     settle(&world, completed(claimed, "ch_3")).await;
+    // A second charge of the same amount: what completed the payment stands, and people can give this one back.
+    assert_eq!(settle(&world, completed(zombie, "ch_4")).await, SettledAs::Fenced);
+    assert_eq!(world.row(due.payment).await.gateway_ref.as_deref(), Some("ch_3"));
     let kept: String = world
         .one("SELECT string_agg(concat_ws(' ', reference, amount_minor, currency), ', ' ORDER BY reference) FROM gateway_refs")
         .await;
-    assert_eq!(kept, "ch_1 12344 EUR, ch_2 12344 EUR, ch_3", "as asked it needs no amount");
+    assert_eq!(kept, "ch_1 12344 EUR, ch_2 12344 EUR, ch_3, ch_4", "as asked it needs no amount");
 }
 
 #[tokio::test]
