@@ -5,6 +5,7 @@
 //! same idempotency key, by the caller. It repeats nothing by itself, follows no redirect (the key would
 //! travel along) and asks no proxy.
 
+use crate::platform::config::without_user;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use std::time::Duration;
@@ -58,7 +59,9 @@ pub enum ClientError {
         text: String,
     },
     /// The address cannot be used: set another.
-    #[error("{0} is no address of an API; write for example http://127.0.0.1:8080")]
+    #[error(
+        "{0} is no address of an API; write for example http://127.0.0.1:8080, without a user or password"
+    )]
     BadAddress(String),
 }
 
@@ -205,9 +208,13 @@ impl Client {
     /// # Errors
     /// The same.
     pub fn patient(base: &str, key: &str, timeout: Duration) -> Result<Self, ClientError> {
-        let bad = || ClientError::BadAddress(base.to_owned());
+        let bad = || ClientError::BadAddress(without_user(base));
         let parsed = reqwest::Url::parse(base).map_err(|_| bad())?;
         if parsed.cannot_be_a_base() || !matches!(parsed.scheme(), "http" | "https") {
+            return Err(bad());
+        }
+        // It would travel with every request and stand in messages; the key says who we are.
+        if !parsed.username().is_empty() || parsed.password().is_some() {
             return Err(bad());
         }
         let http = reqwest::Client::builder()
@@ -280,6 +287,14 @@ mod tests {
     fn an_address_that_is_none_is_refused_before_anything_is_sent() {
         for base in ["", "h:1", "127.0.0.1:8080", "ftp://h", "mailto:a@b"] {
             assert!(matches!(Client::new(base, "k"), Err(ClientError::BadAddress(_))), "{base}");
+        }
+    }
+
+    #[test]
+    fn an_address_with_a_password_is_refused_without_repeating_it() {
+        for base in ["http://ann:hush@h:1", "https://:hush@h/pay"] {
+            let refused = Client::new(base, "k").unwrap_err().to_string();
+            assert!(refused.contains("://***@h") && !refused.contains("hush"), "{refused}");
         }
     }
 

@@ -17,6 +17,7 @@
 mod check;
 mod lines;
 mod place;
+mod quotes;
 mod rejects;
 mod sender;
 mod source;
@@ -46,7 +47,12 @@ NDJSON: one object a line, as the API takes it, with or without idempotencyKey.
 
 Keys: a column's values (--key-column, or idempotencyKey), or else the digest of the whole file and the \
 line's number. In the second case a file that was changed is another import, and would create its rows \
-again: mend the file of rejects and import that.
+again: mend the file of rejects and import that. A second row of one key is rejected (duplicate_item_key); \
+for that some 40 bytes of each key are remembered.
+
+Quotes of a CSV file are looked at before anything is sent: where one is not closed, rows after it would be \
+taken for text, and the whole file is refused with the line. Files are UTF-8; a row that is not is rejected \
+and kept as it came, in a CSV file of rejects as bytes, in NDJSON as base64.
 
 Run it again after an interruption: it goes on where it was, from FILE.import.
 
@@ -107,7 +113,8 @@ pub(super) async fn run(asked: Import, config: &Config) -> Result<(), Ended> {
         return check::dry_run(source, asked.output);
     }
     let remote = Remote::of(config)?;
-    let way = sender::way(&remote).await?;
+    let give_up_after = asked.give_up_after.into();
+    let way = sender::way(&remote, give_up_after).await.map_err(goes_on)?;
     let place_file = beside(&asked.file, "import");
     let rejects_file = asked.rejects.clone().unwrap_or_else(|| beside(&asked.file, "rejects"));
     let mut place = Place::take(&place_file, &digest, &config.client.url, &rejects_file)?;
@@ -117,16 +124,18 @@ pub(super) async fn run(asked: Import, config: &Config) -> Result<(), Ended> {
     let mut rejects = Rejects::open(rejects_file, place.rejects_kept, source.headline())?;
     place.keep(&rejects)?;
     let bar = bar(&asked.file);
-    let sender = Sender { remote: &remote, way, give_up_after: asked.give_up_after.into() };
+    let sender = Sender { remote: &remote, way, give_up_after };
     let done = send_all(&asked, source, &sender, &mut place, &mut rejects, &bar).await;
     bar.finish_and_clear();
     place.keep(&rejects)?;
-    if let Err(mut ended) = done {
-        ended.message.push_str("\nThe same command goes on where it was.");
-        return Err(ended);
-    }
+    done.map_err(goes_on)?;
     place.forget()?;
     summed_up(&asked, place.counts, &rejects)
+}
+
+fn goes_on(mut ended: Ended) -> Ended {
+    ended.message.push_str("\nThe same command goes on where it was.");
+    ended
 }
 
 /// Rows in groups, several at once; what comes of them in the order of the file.
@@ -171,13 +180,13 @@ fn take(row: &Row, outcome: &Outcome, place: &mut Place, rejects: &mut Rejects) 
 
 fn format(asked: &Import) -> Result<Format, Ended> {
     let ending = asked.file.extension().and_then(|ending| ending.to_str()).unwrap_or("");
-    match (asked.format, ending) {
+    match (asked.format, ending.to_ascii_lowercase().as_str()) {
         (Some(format), _) => Ok(format),
         (None, "csv") => Ok(Format::Csv),
         (None, "ndjson" | "jsonl") => Ok(Format::Ndjson),
         // A file of rejects is named after what it is made of.
         (None, "rejects") => match asked.file.file_stem().and_then(|stem| Path::new(stem).extension()) {
-            Some(ending) if ending == "csv" => Ok(Format::Csv),
+            Some(ending) if ending.eq_ignore_ascii_case("csv") => Ok(Format::Csv),
             _ => Ok(Format::Ndjson),
         },
         (None, _) => {

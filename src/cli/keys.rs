@@ -20,7 +20,7 @@ pub enum Keys {
         #[arg(long, value_parser = actor_name)]
         name: Option<String>,
         /// It ends after so long, for example 90d; without it, when it is revoked.
-        #[arg(long, value_name = "LENGTH")]
+        #[arg(long, value_name = "LENGTH", value_parser = life)]
         expires: Option<humantime::Duration>,
         /// How to print it; as JSON it is `{"apiKey": …, "keyId": …, "actorId": …, "scopes": […], "expiresAt": …}`.
         #[arg(short, long, value_enum, default_value_t)]
@@ -45,7 +45,7 @@ pub enum Keys {
         #[arg(long, value_name = "LENGTH", default_value = "1d")]
         overlap: humantime::Duration,
         /// The new one ends after so long; without it, it lives as long as the old one was made for.
-        #[arg(long, value_name = "LENGTH")]
+        #[arg(long, value_name = "LENGTH", value_parser = life)]
         expires: Option<humantime::Duration>,
         /// How to print it; as JSON as `keys create` does.
         #[arg(short, long, value_enum, default_value_t)]
@@ -57,6 +57,16 @@ pub enum Keys {
         #[arg(value_name = "KEY_ID")]
         key_id: uuid::Uuid,
     },
+}
+
+/// A key that has ended when it is made is no key.
+fn life(text: &str) -> Result<humantime::Duration, String> {
+    let length: humantime::Duration = text.parse().map_err(|error| format!("{error}"))?;
+    if length.is_zero() {
+        Err("end_in_past: the key would have ended when it is made".to_owned())
+    } else {
+        Ok(length)
+    }
 }
 
 fn client_scopes() -> Vec<String> {
@@ -84,6 +94,7 @@ mod tests {
         for (rest, told) in [
             (&["--actor", "shop", "--scope", "payments:raed"][..], "payments:read, payments:write"),
             (&["--actor", "shop", "--scope", ""], "payments:read, payments:write"),
+            (&["--actor", "shop", "--expires", "0s"], "end_in_past"),
             (&["--actor", ""], "1 to 100 characters"),
             (&["--actor", "a\nb"], "1 to 100 characters"),
             (&["--actor", &"x".repeat(101)], "1 to 100 characters"),

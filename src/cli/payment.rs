@@ -12,7 +12,7 @@ pub(super) use list::walked;
 
 use super::Ended;
 use super::output::{Column, Face, Output, at, money, print, record};
-use super::remote::{Remote, of_client};
+use super::remote::{Remote, of_client, payment_of};
 use crate::platform::clock::Clock;
 use crate::platform::config::Config;
 use chrono::{DateTime, SecondsFormat, TimeDelta};
@@ -78,6 +78,10 @@ fn instant(text: &str) -> Result<When, String> {
         let length = TimeDelta::from_std(length).ok().filter(|length| *length <= longest);
         return length.map(When::FromNow).ok_or_else(|| "that is too far away".to_owned());
     }
+    if text.starts_with('-') {
+        return Err("a length before now is not taken; write the instant itself, like 2030-01-31T09:00:00Z"
+            .to_owned());
+    }
     DateTime::parse_from_rfc3339(text)
         .map(|_| When::Text(text.to_owned()))
         .map_err(|_| "write it like 2030-01-31T09:00:00Z, with an offset, or +1h from now".to_owned())
@@ -92,7 +96,7 @@ pub(super) async fn run(command: Payment, config: &Config) -> Result<(), Ended> 
     match command {
         Payment::Create(asked) => create::create(&remote, &asked).await,
         Payment::Show { id, output } => {
-            let payment = remote.client.get(&id).await.map_err(of_client)?;
+            let payment = payment_of(remote.client.get(&id).await.map_err(of_client)?)?;
             print(&shown(&payment, output))
         }
         Payment::List(filters) => list::list(&remote, &filters).await,

@@ -7,9 +7,12 @@
 use super::Ended;
 use super::evidence::Evidence;
 use super::output::{Column, Face, Output, at, money, object, print};
-use super::remote::{Act, Remote, acted, announce, confirm, done_or_asked, listed, of_client};
+use super::remote::{
+    Act, Remote, acted, announce, confirm, done_or_asked, listed, of_client, said_something, sendable_key,
+};
 use crate::client::ClientError;
 use crate::platform::config::Config;
+use crate::platform::exit::Exit;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 
@@ -76,10 +79,10 @@ pub(super) struct Create {
     #[arg(long, value_name = "REFERENCE")]
     gateway_reference: String,
     /// Whole minor units of the payment's currency; without it all that is left.
-    #[arg(long, value_name = "MINOR", value_parser = clap::value_parser!(i64).range(1..))]
+    #[arg(long, value_name = "MINOR", value_parser = clap::value_parser!(i64).range(1..), allow_negative_numbers = true)]
     amount: Option<i64>,
     /// The key of a refund whose answer was lost; without it a new one.
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", value_parser = sendable_key)]
     idempotency_key: Option<String>,
     #[command(flatten)]
     act: Act,
@@ -178,16 +181,18 @@ async fn create(remote: &Remote, asked: &Create) -> Result<(), Ended> {
     let key = asked.idempotency_key.clone().unwrap_or_else(|| remote.new_key());
     announce(&key);
     let call = remote.client.call("POST", &["ops", "refunds"]).under(&key).json(&body);
+    let say_again = |mut ended: Ended| {
+        ended.message.push_str(&format!(
+            "\nIt may have been asked for. Say the same again with --idempotency-key {key}: never a second one."
+        ));
+        ended
+    };
     let answer = call.send().await.map_err(|error| {
         let is_open = matches!(error, ClientError::NoAnswer(_) | ClientError::NotTheApi { .. });
-        let mut ended = of_client(error);
-        if is_open {
-            ended.message.push_str(&format!(
-                "\nIt may have been asked for. Say the same again with --idempotency-key {key}: never a second one."
-            ));
-        }
-        ended
+        let ended = of_client(error);
+        if is_open && ended.exit == Exit::Failed { say_again(ended) } else { ended }
     })?;
+    said_something(&answer.body).map_err(say_again)?;
     print(&object(asked.act.output, Face::of_stdout(), &answer.body))?;
     done_or_asked(answer.status, &answer.body)
 }

@@ -21,6 +21,9 @@ use std::sync::Arc;
 /// Most characters of a reason, as the API has it.
 const MOST_REASON: usize = 500;
 
+/// Most characters of an answer that an error repeats.
+const MOST_SHOWN: usize = 300;
+
 /// The API, and time and chance for whoever waits for it.
 pub(super) struct Remote {
     pub(super) client: Client,
@@ -39,6 +42,11 @@ impl Remote {
             let why = "no API key: set PUNCTUAL_API_KEY (`punctual keys create --actor NAME` makes one)";
             return Err(Ended::with(Exit::Usage, why));
         }
+        if !client.api_key.bytes().all(|byte| byte.is_ascii_graphic()) {
+            let why = "the API key (PUNCTUAL_API_KEY) has spaces, control characters or others that no key has: \
+                       perhaps a line end came with it";
+            return Err(Ended::with(Exit::Usage, why));
+        }
         let made = Client::patient(&client.url, &client.api_key, client.timeout).map_err(of_client)?;
         Ok(Self { client: made, clock: Arc::new(Host), dice: Arc::new(Os) })
     }
@@ -53,9 +61,13 @@ impl Remote {
 pub(super) fn of_client(error: ClientError) -> Ended {
     match &error {
         ClientError::BadAddress(_) => Ended::with(Exit::Usage, format!("client.url: {error}")),
-        ClientError::NoAnswer(_) | ClientError::NotTheApi { .. } => {
-            Ended::with(Exit::Failed, error.to_string())
+        // Nothing was done: no API answers so.
+        ClientError::NotTheApi { status: 404, .. } => Ended::with(Exit::Usage, wrong_address(&error)),
+        ClientError::Refused { status: 404, problem, .. } if is_no_answer_of_ours(problem) => {
+            Ended::with(Exit::Usage, wrong_address(&error))
         }
+        ClientError::NotTheApi { .. } => Ended::with(Exit::Failed, wrong_address(&error)),
+        ClientError::NoAnswer(_) => Ended::with(Exit::Failed, error.to_string()),
         ClientError::Refused { status, problem, retry_after } => {
             let mut message = refusal(*status, problem);
             if let Some(after) = retry_after {
@@ -64,6 +76,52 @@ pub(super) fn of_client(error: ClientError) -> Ended {
             Ended::with(exit_of(*status), message)
         }
     }
+}
+
+fn wrong_address(error: &ClientError) -> String {
+    format!("{error}\nIs this the API's address? It is client.url, or PUNCTUAL_URL")
+}
+
+/// A 404 of something else, or of our API where it has no such route.
+fn is_no_answer_of_ours(problem: &Value) -> bool {
+    problem.get("code").and_then(Value::as_str).is_none_or(|code| code == "route_not_found")
+}
+
+/// The payment of an answer, which has an id.
+///
+/// # Errors
+/// [`Exit::Failed`]: success was answered, and no payment.
+pub(super) fn payment_of(body: Value) -> Result<Value, Ended> {
+    if body.get("paymentId").and_then(Value::as_str).is_some_and(|id| !id.is_empty()) {
+        return Ok(body);
+    }
+    Err(empty_success(&body))
+}
+
+/// An act's answer is an object with something in it.
+///
+/// # Errors
+/// [`Exit::Failed`]: success was answered, and nothing else.
+pub(super) fn said_something(body: &Value) -> Result<(), Ended> {
+    if body.as_object().is_some_and(|fields| !fields.is_empty()) { Ok(()) } else { Err(empty_success(body)) }
+}
+
+/// A page has its items, though they may be none.
+///
+/// # Errors
+/// [`Exit::Failed`]: success was answered, and no list.
+pub(super) fn page_of(body: Value) -> Result<Value, Ended> {
+    if body.get("data").is_some_and(Value::is_array) { Ok(body) } else { Err(empty_success(&body)) }
+}
+
+/// Success that does not say what it is of.
+fn empty_success(body: &Value) -> Ended {
+    let shown: String = body.to_string().chars().take(MOST_SHOWN).collect();
+    let told = format!(
+        "success was answered, and nothing that says of what: {shown}\nNobody knows whether it was done. Is this \
+         the API's address?"
+    );
+    Ended::with(Exit::Failed, told)
 }
 
 fn exit_of(status: u16) -> Exit {
@@ -169,6 +227,7 @@ pub(super) fn done_or_asked(status: u16, body: &Value) -> Result<(), Ended> {
 /// The API's refusal; [`Exit::NotAllowed`] where it is asked for and not done.
 pub(super) async fn acted(call: Call<'_>, output: Output) -> Result<(), Ended> {
     let answer = call.send().await.map_err(of_client)?;
+    said_something(&answer.body)?;
     print(&object(output, Face::of_stdout(), &answer.body))?;
     done_or_asked(answer.status, &answer.body)
 }
@@ -178,12 +237,18 @@ pub(super) async fn acted(call: Call<'_>, output: Output) -> Result<(), Ended> {
 /// # Errors
 /// The API's refusal.
 pub(super) async fn listed(call: Call<'_>, output: Output, columns: &'static [Column]) -> Result<(), Ended> {
-    let page = call.send().await.map_err(of_client)?.body;
+    let page = page_of(call.send().await.map_err(of_client)?.body)?;
     let mut list = List::new(output, Face::of_stdout(), columns);
     match list.page(items(&page))? {
         Reader::Reads => list.end(),
         Reader::Left => Ok(()),
     }
+}
+
+/// A key that was typed, if a request can carry it; the rest is the API's to say.
+pub(super) fn sendable_key(text: &str) -> Result<String, &'static str> {
+    let is_sendable = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
+    if is_sendable { Ok(text.to_owned()) } else { Err("a key is a text of visible ASCII characters") }
 }
 
 /// Says under which key something is about to be asked for, before it is: if the answer gets lost, the
@@ -234,6 +299,38 @@ mod tests {
              These fields differ: /amount, /payee.\n  /dueAt due_in_past: Too late.\nRequest r-1.\n\
              It wants to be asked again after 3 s."
         );
+    }
+
+    #[test]
+    fn a_404_that_is_not_about_what_was_named_is_a_wrong_address() {
+        let page = ClientError::NotTheApi { status: 404, text: "<html>".to_owned() };
+        for ended in [
+            of_client(page),
+            refused(404, json!({"error": "gone"}), None),
+            refused(404, json!({"code": "route_not_found"}), None),
+        ] {
+            assert!(
+                ended.exit == Exit::Usage && ended.message.contains("the API's address?"),
+                "{}",
+                ended.message
+            );
+        }
+        assert_eq!(refused(404, json!({"code": "payment_not_found"}), None).exit, Exit::NotFound);
+    }
+
+    #[test]
+    fn success_that_names_no_payment_is_none() {
+        for body in [json!({}), Value::Null, json!([]), json!({"paymentId": ""}), json!("fine")] {
+            let ended = payment_of(body.clone()).unwrap_err();
+            assert!(
+                ended.exit == Exit::Failed && ended.message.contains(&body.to_string()),
+                "{}",
+                ended.message
+            );
+        }
+        assert!(payment_of(json!({"paymentId": "p"})).is_ok());
+        assert!(said_something(&json!({})).is_err() && said_something(&json!({"on": true})).is_ok());
+        assert!(page_of(json!({})).is_err() && page_of(json!({"data": []})).is_ok());
     }
 
     #[test]

@@ -155,6 +155,14 @@ fn sets(args: &Args, services: &Services) -> Vec<String> {
     ]
 }
 
+/// Whoever has the variable set for something else does not know that we read it.
+fn theirs(servers: &str, error: &dyn std::fmt::Display) -> String {
+    format!(
+        "the Kafka at {servers} cannot be used: {error}\nThe address is from --kafka or the variable \
+         KAFKA_BOOTSTRAP_SERVERS; `--kafka in-process` or `--kafka real` starts one here"
+    )
+}
+
 async fn make_topics(config: &Config, services: &Services) -> Result<(), Failure> {
     let clock: crate::platform::clock::SharedClock = Arc::new(Host);
     match services.in_process_kafka() {
@@ -162,7 +170,12 @@ async fn make_topics(config: &Config, services: &Services) -> Result<(), Failure
             topics::apply_in_process(stand_in, &config.kafka, &clock).await.map_err(Failure::part)
         }
         None => {
-            for difference in topics::apply(&config.kafka, &clock).await.map_err(Failure::part)? {
+            let servers = &services.endpoints().kafka_bootstrap_servers;
+            let told = |error| match services.endpoints().punctual_kafka_kind {
+                "external" => Failure::part(theirs(servers, &error)),
+                _ => Failure::part(error),
+            };
+            for difference in topics::apply(&config.kafka, &clock).await.map_err(told)? {
                 eprintln!("punctual dev: {difference}");
             }
             Ok(())
@@ -180,5 +193,13 @@ mod tests {
         config.api.horizon = Duration::from_secs(30 * 86_400);
         assert!(horizon(&config).contains("up to 30d ahead"), "{}", horizon(&config));
         assert!(horizon(&config).contains("api.horizon"));
+    }
+
+    #[test]
+    fn a_kafka_of_others_that_does_not_answer_is_named_with_the_variable_that_named_it() {
+        let told = theirs("10.0.0.1:9092", &"timed out");
+        for part in ["10.0.0.1:9092", "timed out", "KAFKA_BOOTSTRAP_SERVERS", "--kafka in-process"] {
+            assert!(told.contains(part), "{told}");
+        }
     }
 }

@@ -12,6 +12,7 @@ use super::actor::{Caller, Scope};
 use super::canonical;
 use super::create::{How, new_payment, told};
 use super::envelope::RequestId;
+use super::node::NotJson;
 use super::openapi::{Answer, Operation};
 use super::problem::{Code, FieldError, Problem};
 use super::rules::Request;
@@ -96,11 +97,8 @@ impl<'a> Batch<'a> {
         let read = reader.deserialize_any(Whole { refused: &mut refused });
         let read = read.and_then(|batch| reader.end().map(|()| batch));
         read.map_err(|error| {
-            refused.unwrap_or_else(|| {
-                let at = format!("(line {}, column {})", error.line(), error.column());
-                Problem::new(Code::MalformedJson)
-                    .detail(format!("The body is not one JSON object in UTF-8 {at}."))
-            })
+            refused
+                .unwrap_or_else(|| Problem::new(Code::MalformedJson).detail(NotJson::of(&error).sentence()))
         })
     }
 }
@@ -234,7 +232,8 @@ impl Judge<'_> {
         if raw.len() > limits::MAX_BODY {
             return Item::Refused(None, Problem::new(Code::BodyTooLarge));
         }
-        let read = Draft::read_item(raw).and_then(|(key, draft)| Ok((headers::checked_key(key)?, draft)));
+        let keyed = |(key, draft): (String, _)| Ok((headers::key_as_written(key.as_bytes())?, draft));
+        let read = Draft::read_item(raw).and_then(keyed);
         match read {
             Ok((key, draft)) => {
                 self.draft(key.clone(), draft).unwrap_or_else(|problem| Item::Refused(Some(key), problem))

@@ -120,6 +120,8 @@ fn holds(text: &str, looks_like_one: impl Fn(&[Vec<u8>]) -> bool) -> bool {
                 }
                 gap = 0;
             }
+            // Seen by nobody, so it parts nothing.
+            None if is_invisible(character) => {}
             None if gap == 0 && ends_with_card_number(&stretch, &looks_like_one) => return true,
             None => gap = if is_separator(character) { gap.saturating_add(1) } else { WIDEST_GAP + 1 },
         }
@@ -154,6 +156,11 @@ fn digit(character: char) -> Option<u8> {
 
 fn is_separator(character: char) -> bool {
     character.is_whitespace() || matches!(character, '-' | '.' | '\u{2010}'..='\u{2015}' | '\u{2212}')
+}
+
+/// Characters without width, and those that only say in which direction text runs.
+fn is_invisible(character: char) -> bool {
+    matches!(character, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 fn luhn(digits: impl DoubleEndedIterator<Item = u8>) -> bool {
@@ -201,6 +208,8 @@ mod tests {
                 grouped.join("\u{a0}"),
                 grouped.join("\u{2011}"),
                 grouped.join("."),
+                grouped.join("\u{200b}"),
+                grouped.join("\u{2066} \u{feff}"),
                 grouped.join(" - "),
                 format!("card:{card}."),
                 format!("x{card}x"),

@@ -9,6 +9,7 @@ use super::problem::{Code, Problem};
 use super::wire::utc;
 use super::{Intake, headers, json, limits};
 use crate::domain::lease::Mono;
+use crate::platform::clock::Clock;
 use crate::schedule::Crew;
 use axum::body::Body;
 use axum::extract::State;
@@ -95,25 +96,75 @@ pub(super) async fn buckets(
     headers::accepts_json(&headers)?;
     let away = || Problem::new(Code::RingUnavailable).retry_after(10);
     let ring = intake.ring.as_ref().ok_or_else(away)?;
-    // Whoever waits here finds the answer of the one before.
-    let mut last = intake.surveyed.lock().await;
-    let now = intake.clock.mono();
-    if let Some((asked_at, body)) = last.as_ref()
-        && now.0.saturating_sub(asked_at.0) < KEPT
-    {
-        return Ok(fresh(body.clone()));
+    // What is left of the request's time is for saying so.
+    let patience = intake.request_timeout * 3 / 4;
+    looked(ring.as_ref(), &intake.surveyed, intake.clock.as_ref(), patience).await.map(fresh).ok_or_else(away)
+}
+
+/// The ring as it was seen a moment ago, or as it is; nothing if Kafka says nothing for so long, as a frozen broker
+/// does.
+async fn looked(
+    ring: &dyn Survey,
+    surveyed: &Surveyed,
+    clock: &dyn Clock,
+    patience: Duration,
+) -> Option<Vec<u8>> {
+    let look = async {
+        // Whoever waits here finds the answer of the one before.
+        let mut last = surveyed.lock().await;
+        let now = clock.mono();
+        if let Some((asked_at, body)) = last.as_ref()
+            && now.0.saturating_sub(asked_at.0) < KEPT
+        {
+            return Some(body.clone());
+        }
+        let unseen = |error: &String| tracing::warn!(error, "the ring could not be looked at");
+        let data = ring.buckets().await.inspect_err(unseen).ok()?;
+        let body = value!({"data": data}).to_string().into_bytes();
+        *last = Some((now, body.clone()));
+        Some(body)
+    };
+    tokio::select! {
+        biased;
+        seen = look => seen,
+        () = clock.sleep(patience) => None,
     }
-    let data = ring.buckets().await.map_err(|error| {
-        tracing::warn!(error, "the ring could not be looked at");
-        away()
-    })?;
-    let body = value!({"data": data}).to_string().into_bytes();
-    *last = Some((now, body.clone()));
-    Ok(fresh(body))
 }
 
 fn fresh(body: Vec<u8>) -> Response<Body> {
     let mut response = json(StatusCode::OK, body);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::clock::Host;
+    use futures_util::FutureExt;
+
+    struct Frozen;
+    impl Survey for Frozen {
+        fn buckets(&self) -> BoxFuture<'_, Result<Value, String>> {
+            std::future::pending().boxed()
+        }
+    }
+
+    struct Prompt;
+    impl Survey for Prompt {
+        fn buckets(&self) -> BoxFuture<'_, Result<Value, String>> {
+            std::future::ready(Ok(value!([1]))).boxed()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_ring_that_says_nothing_is_told_of_in_time_whoever_waits_for_the_other() {
+        let surveyed = Surveyed::default();
+        let look = || looked(&Frozen, &surveyed, &Host, Duration::from_millis(50));
+        assert_eq!(futures_util::join!(look(), look()), (None, None));
+        let seen = looked(&Prompt, &surveyed, &Host, Duration::from_secs(60)).await;
+        assert_eq!(seen.as_deref(), Some(&br#"{"data":[1]}"#[..]), "the lock is free again");
+        let kept = looked(&Frozen, &surveyed, &Host, Duration::from_secs(60)).await;
+        assert_eq!(kept, seen, "it is not asked again so soon");
+    }
 }

@@ -52,7 +52,7 @@ impl Asked {
             match name {
                 "after" => asked.after = Some(value.to_owned()),
                 "limit" => asked.limit = Some(parameters::limit(value, MOST_LIMIT)?),
-                _ => return Err(parameters::unknown()),
+                _ => return Err(parameters::unknown(name)),
             }
             Ok(())
         })?;

@@ -3,6 +3,7 @@
 //! A span has its first instant in it and its last one not, so that neighbouring spans share nothing; a
 //! range of the filter `q` has both of its ends (`domain/filter.rs`).
 
+use super::headers;
 use super::instant::Instant;
 use super::parameters::{self, at};
 use super::problem::{Code, Problem};
@@ -105,7 +106,7 @@ impl Parameters {
             "q" => self.q = filter(value)?,
             "limit" => self.limit = Some(parameters::limit(value, MOST_LIMIT)?),
             "cursor" => self.cursor = Some(value.to_owned()),
-            _ => return Err(parameters::unknown()),
+            _ => return Err(parameters::unknown(name)),
         }
         Ok(())
     }
@@ -179,10 +180,10 @@ fn text(name: &str, value: &str, most: usize) -> Result<String, Problem> {
     if fits { Ok(value.to_owned()) } else { Err(at(name, Code::InvalidParameter, why)) }
 }
 
+/// Bare or quoted, as the header takes it.
 fn key(name: &str, value: &str) -> Result<String, Problem> {
-    let fits = (1..=255).contains(&value.len()) && value.bytes().all(|byte| byte.is_ascii_graphic());
     let why = "A key has 1 to 255 visible ASCII characters.";
-    if fits { Ok(value.to_owned()) } else { Err(at(name, Code::InvalidParameter, why)) }
+    headers::key_as_written(value.as_bytes()).map_err(|_| at(name, Code::InvalidParameter, why))
 }
 
 #[cfg(test)]
@@ -235,6 +236,7 @@ mod tests {
         assert_eq!(asked.limit, 200);
         assert_eq!(read("externalId=inv%201").unwrap().by, Some(LookUp::ExternalId("inv 1".into())));
         assert_eq!(read("idempotencyKey=a%22b").unwrap().by, Some(LookUp::IdempotencyKey("a\"b".into())));
+        assert_eq!(read("idempotencyKey=%22ab%22").unwrap().by, Some(LookUp::IdempotencyKey("ab".into())));
         assert_eq!(read("gatewayReference=ch_1").unwrap().by, Some(LookUp::GatewayReference("ch_1".into())));
     }
 
@@ -245,8 +247,8 @@ mod tests {
         };
         let long = "x".repeat(256);
         for (query, code, pointer) in [
-            ("stauts=PENDING", UnknownParameter, None),
-            ("Status=PENDING", UnknownParameter, None),
+            ("stauts=PENDING", UnknownParameter, Some("/stauts")),
+            ("Status=PENDING", UnknownParameter, Some("/Status")),
             ("=", UnknownParameter, None),
             ("status=PENDING&status=UNKNOWN", DuplicateParameter, Some("/status")),
             ("limit=1&limit=1", DuplicateParameter, Some("/limit")),

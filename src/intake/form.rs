@@ -7,7 +7,7 @@
 use super::card::holds_card_number;
 use super::cursor::{self, Binding};
 use super::instant::Instant;
-use super::node::{Node, pointer};
+use super::node::{Node, NotJson, pointer};
 use super::problem::{Code, Problem};
 use super::{Caller, Intake, Scope, filters, headers, limits, parameters, wire};
 use crate::domain::ids::PaymentId;
@@ -38,11 +38,8 @@ impl Form {
     /// # Errors
     /// 400, for what is no object of these fields.
     pub(crate) fn read(body: &[u8], known: &[&str]) -> Result<Self, Problem> {
-        let document = Node::read(body).map_err(|at| {
-            let detail =
-                format!("The body is not one JSON value in UTF-8 (line {}, column {}).", at.line, at.column);
-            Problem::new(Code::MalformedJson).detail(detail)
-        })?;
+        let malformed = |not_json: NotJson| Problem::new(Code::MalformedJson).detail(not_json.sentence());
+        let document = Node::read(body).map_err(malformed)?;
         Self::of(String::new(), document, known)
     }
 
@@ -175,9 +172,8 @@ impl Pairs {
         let mut kept = BTreeMap::new();
         for (name, value) in pairs {
             if !known.contains(&name.as_str()) {
-                // Any text at all may stand here, so it is not repeated in the answer.
                 let detail = format!("This list takes {}.", known.join(", "));
-                return Err(Problem::new(Code::UnknownParameter).detail(detail));
+                return Err(parameters::unknown(&name).detail(detail));
             }
             if kept.contains_key(&name) {
                 return Err(parameters::at(&name, Code::DuplicateParameter, "This parameter appears twice."));

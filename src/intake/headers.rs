@@ -32,24 +32,24 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<String, Problem> {
     let value = only(headers, &IDEMPOTENCY_KEY)
         .map_err(|()| invalid("The header Idempotency-Key appears more than once."))?
         .ok_or_else(|| Problem::new(Code::MissingIdempotencyKey))?;
-    let key = match value {
+    key_as_written(value)
+}
+
+const VISIBLE: &str = "The key has visible ASCII characters only.";
+
+/// The same reading of a key that stands elsewhere, so that no two spellings of one key make two payments.
+///
+/// # Errors
+/// As [`idempotency_key`].
+pub(super) fn key_as_written(text: &[u8]) -> Result<String, Problem> {
+    let invalid = |why: &'static str| Problem::new(Code::InvalidIdempotencyKey).detail(why);
+    let key = match text {
         [b'"', inner @ ..] => {
             unquote(inner).ok_or_else(|| invalid("The quoted key is not an RFC 8941 string."))?
         }
         bare => bare.to_vec(),
     };
     let key = String::from_utf8(key).map_err(|_| invalid(VISIBLE))?;
-    checked_key(key)
-}
-
-const VISIBLE: &str = "The key has visible ASCII characters only.";
-
-/// The same rules for a key that stands elsewhere.
-///
-/// # Errors
-/// As [`idempotency_key`].
-pub(super) fn checked_key(key: String) -> Result<String, Problem> {
-    let invalid = |why: &'static str| Problem::new(Code::InvalidIdempotencyKey).detail(why);
     if !(1..=255).contains(&key.len()) {
         return Err(invalid("The key has 1 to 255 characters."));
     }

@@ -215,6 +215,7 @@ impl Intake {
             .merge(beside)
             .fallback(|| async { Problem::new(Code::RouteNotFound) })
             .method_not_allowed_fallback(|| async { Problem::new(Code::MethodNotAllowed) })
+            .layer(axum::middleware::from_fn(parameters::guard))
             .layer(axum::middleware::from_fn_with_state(self, quota::guard))
             .layer(axum::middleware::from_fn_with_state(envelope, envelope::wrap))
     }

@@ -29,20 +29,41 @@ pub(super) enum Node {
     Object(Vec<(String, Node)>),
 }
 
-/// The body was not one JSON value; where, counted from 1.
+/// The body was not one JSON value, or one that nobody reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NotJson {
-    pub(super) line: usize,
-    pub(super) column: usize,
+    why: &'static str,
+    /// Both counted from 1.
+    line: usize,
+    column: usize,
+}
+
+impl NotJson {
+    pub(super) fn of(error: &serde_json::Error) -> Self {
+        // The library tells these apart in its sentence only.
+        let said = error.to_string();
+        let why = if said.starts_with("number out of range") {
+            "A number in the body is beyond all that numbers here can be"
+        } else if said.starts_with("recursion limit exceeded") {
+            "The body is nested more than 127 deep"
+        } else {
+            "The body is not one JSON value in UTF-8"
+        };
+        Self { why, line: error.line(), column: error.column() }
+    }
+
+    /// What is wrong and where, as a sentence.
+    pub(super) fn sentence(&self) -> String {
+        format!("{} (line {}, column {}).", self.why, self.line, self.column)
+    }
 }
 
 impl Node {
     /// Reads a whole body.
     pub(super) fn read(body: &[u8]) -> Result<Self, NotJson> {
-        let at = |error: serde_json::Error| NotJson { line: error.line(), column: error.column() };
         let mut reader = serde_json::Deserializer::from_slice(body);
-        let node = AnyNode.deserialize(&mut reader).map_err(at)?;
-        reader.end().map_err(at)?;
+        let node = AnyNode.deserialize(&mut reader).map_err(|error| NotJson::of(&error))?;
+        reader.end().map_err(|error| NotJson::of(&error))?;
         Ok(node)
     }
 
@@ -163,6 +184,17 @@ mod tests {
         assert!(Node::read("[".repeat(10_000).as_bytes()).is_err());
         let deep = format!("{}1{}", "{\"a\":".repeat(1_000), "}".repeat(1_000));
         assert!(Node::read(deep.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn what_is_json_and_too_large_or_too_deep_is_told_apart() {
+        let told =
+            |body: &str| Node::read(body.as_bytes()).err().map(|why| why.sentence()).unwrap_or_default();
+        for number in ["1e400".to_owned(), "1".repeat(400)] {
+            assert!(told(&format!("{{\"amount\": {number}}}")).starts_with("A number"), "{number}");
+        }
+        assert!(told(&"{\"a\":".repeat(200)).starts_with("The body is nested"));
+        assert_eq!(told("{"), "The body is not one JSON value in UTF-8 (line 1, column 1).");
     }
 
     #[test]

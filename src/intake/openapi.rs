@@ -179,6 +179,9 @@ impl Operation {
         if self.body.is_some() && self.path.starts_with("/v1/ops/") {
             codes.extend(ACT_REFUSALS);
         }
+        if self.scope.is_some() {
+            codes.push(Code::UnknownParameter);
+        }
         if asks(Place::Query) {
             codes.extend([Code::UnknownParameter, Code::DuplicateParameter, Code::InvalidParameter]);
         }

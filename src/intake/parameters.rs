@@ -3,10 +3,43 @@
 //! An unknown parameter is refused and not ignored: a misspelt `stauts=PENDING` would list everything.
 //! Refusals point at a parameter as `/name`, as if the query were one object, and repeat no value.
 
+use super::openapi::{self, Place};
 use super::problem::{Code, Problem};
-use axum::extract::Query;
-use axum::http::Uri;
+use axum::extract::{MatchedPath, Query, Request};
+use axum::http::{Method, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+/// Method and path of what takes parameters and judges them itself, or is called by a gateway, whose query is its
+/// own affair.
+static JUDGED: LazyLock<BTreeSet<(&str, &str)>> = LazyLock::new(|| {
+    let judges = |operation: &openapi::Operation| {
+        operation.scope.is_none() || operation.parameters.iter().any(|it| it.place == Place::Query)
+    };
+    let operations = openapi::operations().into_iter();
+    operations.filter(judges).map(|operation| (operation.method, operation.path)).collect()
+});
+
+/// Refuses parameters where none are taken: `?dryRun=true` would otherwise cancel in earnest. For
+/// `axum::middleware::from_fn`.
+pub(super) async fn guard(request: Request, next: Next) -> Response {
+    let path = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+    let is_asked = request.uri().query().is_some_and(|query| !query.is_empty());
+    match path {
+        Some(path) if is_asked && path.starts_with("/v1/") && !is_judged(request.method(), path) => {
+            Problem::new(Code::UnknownParameter).detail("This path takes no parameters.").into_response()
+        }
+        Some(_) | None => next.run(request).await,
+    }
+}
+
+fn is_judged(method: &Method, path: &str) -> bool {
+    // The router answers HEAD as it answers GET.
+    let method = if method == Method::HEAD { "get" } else { &method.as_str().to_ascii_lowercase() };
+    JUDGED.contains(&(method, path))
+}
 
 /// The parameters in the order written, each name once; `take` judges each.
 ///
@@ -33,9 +66,15 @@ pub(super) fn at(name: &str, code: Code, why: &'static str) -> Problem {
     Problem::at(code, format!("/{name}"), why)
 }
 
-/// A refusal of a name that a path does not know. Any text at all may stand there, so it is not repeated.
-pub(super) fn unknown() -> Problem {
-    Problem::new(Code::UnknownParameter)
+/// A refusal of a name that a path does not know. It is named where it can be a name; other texts are not repeated,
+/// since any may stand there.
+pub(super) fn unknown(name: &str) -> Problem {
+    let is_name = name.len() <= 40 && name.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_');
+    if is_name && !name.is_empty() {
+        at(name, Code::UnknownParameter, "This path has no such parameter.")
+    } else {
+        Problem::new(Code::UnknownParameter)
+    }
 }
 
 /// How many at most, from 1 to `most`.

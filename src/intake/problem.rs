@@ -150,7 +150,7 @@ codes! {
     ExecuteBeforeNotAfterDue = "execute_before_not_after_due", 422, No, "The deadline is not after the due time", "executeBefore must be later than dueAt.";
     ExecuteBeforeWithinWindow = "execute_before_within_window", 422, No, "The deadline lies within the window", "executeBefore must not be earlier than dueAt + executeWithin.";
     UnknownGateway = "unknown_gateway", 422, No, "The gateway is not configured", "gateway must name a gateway of this installation.";
-    OutOfRange = "out_of_range", 422, No, "A number is out of range", "retry.maxSends is 1 to 6; executeWithin is 0 to 86400 seconds; overlapSeconds is 0 to 2592000; a cap is 0 or more; ratePerS is 1 to 500.";
+    OutOfRange = "out_of_range", 422, No, "A number is out of range", "retry.maxSends is 1 to 6; executeWithin is 0 to 86400 seconds; overlapSeconds is 0 to 2592000; a cap is 0 or more; ratePerS is 1 to 500; dueTo lies after dueFrom.";
     InvalidName = "invalid_name", 422, No, "A name is not usable", "A name has 1 to 100 characters on one line, no space at its ends and no card number in it.";
     UnknownScope = "unknown_scope", 422, No, "A scope is not known", "errors says which there are.";
     EndInPast = "end_in_past", 422, No, "The end has passed", "expiresAt must lie in the future.";

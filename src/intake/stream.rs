@@ -215,7 +215,7 @@ fn after(uri: &Uri, headers: &HeaderMap) -> Result<Option<(String, &'static str)
             after = Some((value.to_owned(), "after"));
             Ok(())
         }
-        _ => Err(parameters::unknown()),
+        other => Err(parameters::unknown(other)),
     })?;
     let name = "Last-Event-ID";
     let twice = || parameters::at(name, Code::InvalidCursor, "This header appears more than once.");

@@ -100,12 +100,7 @@ impl Draft {
 }
 
 fn document(body: &[u8]) -> Result<Node, Problem> {
-    Node::read(body).map_err(|at| {
-        Problem::new(Code::MalformedJson).detail(format!(
-            "The body is not one JSON value in UTF-8 (line {}, column {}).",
-            at.line, at.column
-        ))
-    })
+    Node::read(body).map_err(|not_json| Problem::new(Code::MalformedJson).detail(not_json.sentence()))
 }
 
 impl Fields {

@@ -3,7 +3,7 @@
 //! Made stopped, with an exact preview; started and stopped by a person; worked off by the keeper, batch by batch.
 //! What one person may not release alone is counted and skipped.
 
-use super::parked::gateway_name;
+use super::parked::{NOBODY, gateway_name};
 use super::{Desk, IdInPath, shapes, uuid};
 use crate::domain::reason::Reason;
 use crate::intake::{Code, Form, Problem, Scope, json, trouble};
@@ -110,16 +110,23 @@ impl Desk {
                     .ok_or_else(|| unknown(&given, "gateway", "Expected a gateway's name."))?,
             ),
         };
+        // A list that is empty shows a misspelt name; an act on nothing would be believed to have done its work.
+        if let Some(name) = &gateway
+            && !self.intake.schedule().gateways().await.map_err(trouble)?.iter().any(|it| it.name == *name)
+        {
+            return Err(unknown(&given, "gateway", "There is no gateway of this name."));
+        }
         let actor = match given.text("actor", 100)? {
             None => None,
             Some(text) => Some(self.actor(&text).await?),
         };
-        Ok(ParkedFilter {
-            reason,
-            gateway,
-            actor,
-            due_from: given.time("dueFrom")?,
-            due_to: given.time("dueTo")?,
-        })
+        if actor == Some(NOBODY) {
+            return Err(unknown(&given, "actor", "There is no client of this name."));
+        }
+        let (due_from, due_to) = (given.time("dueFrom")?, given.time("dueTo")?);
+        if due_from.zip(due_to).is_some_and(|(from, to)| from >= to) {
+            return Err(Problem::at(Code::OutOfRange, given.pointer("dueTo"), "dueTo lies after dueFrom."));
+        }
+        Ok(ParkedFilter { reason, gateway, actor, due_from, due_to })
     }
 }

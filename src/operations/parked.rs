@@ -12,6 +12,9 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Response, StatusCode, Uri};
 use uuid::Uuid;
 
+/// Nobody's id.
+pub(super) const NOBODY: ActorId = ActorId(Uuid::nil());
+
 /// The parameters of the list.
 const KNOWN: [&str; 7] = ["reason", "gateway", "actor", "dueFrom", "dueTo", "limit", "cursor"];
 
@@ -70,7 +73,7 @@ impl Desk {
             return Ok(ActorId(id));
         }
         let found = self.intake.schedule().actor_named(text).await.map_err(trouble)?;
-        Ok(found.unwrap_or(ActorId(Uuid::nil())))
+        Ok(found.unwrap_or(NOBODY))
     }
 }
 

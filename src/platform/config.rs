@@ -23,7 +23,7 @@ pub use check::{Missing, check};
 pub use load::{FileText, Inputs, Loaded, Problem, Problems, Source, load};
 pub use show::{reference_markdown, shown_as_json, shown_as_table};
 pub use simulated::{ALL, Defect, Defects, Latency, Outage, OutageKind};
-pub use value::{Secret, Value};
+pub use value::{Secret, Value, without_user};
 
 use crate::domain::window::Window;
 use ipnet::IpNet;

@@ -47,6 +47,7 @@ impl<S: Schedule> Step<S> {
         let before = self.clock.wall();
         match self.schedule.claim(terms, &notices, &claim_ids).await {
             Ok(answers) => {
+                self.progress.claim_answered();
                 let claims = answers.iter().filter_map(|answer| match answer {
                     ClaimAnswer::Claimed(claimed) => Some(claimed.as_ref()),
                     ClaimAnswer::Early { .. } | ClaimAnswer::Refused(_) => None,
@@ -71,7 +72,10 @@ impl<S: Schedule> Step<S> {
                 )
             }
             Err(error @ (ScheduleError::Unavailable(_) | ScheduleError::Defect(_))) => {
-                tracing::warn!(%error, notices = notices.len(), "nothing was claimed");
+                let in_a_row = self.progress.claim_unanswered();
+                if in_a_row.is_power_of_two() {
+                    tracing::warn!(%error, notices = notices.len(), in_a_row, "nothing was claimed");
+                }
                 self.pair(records, std::iter::empty())
             }
         }

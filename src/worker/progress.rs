@@ -22,6 +22,8 @@ pub struct Progress {
     abandoned: AtomicU64,
     /// How many were abandoned when something last ended with a proof.
     abandoned_before: AtomicU64,
+    /// Claims in a row that the database did not answer.
+    unanswered_claims: AtomicU64,
 }
 
 impl Progress {
@@ -29,6 +31,17 @@ impl Progress {
     #[must_use]
     pub fn claims(&self) -> u64 {
         self.claimed.load(Ordering::Relaxed)
+    }
+
+    /// A claim that the database did not answer: how many in a row, this one included. While it is away there are
+    /// dozens a second, so not each is worth a line.
+    pub(super) fn claim_unanswered(&self) -> u64 {
+        self.unanswered_claims.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// A claim that it answered.
+    pub(super) fn claim_answered(&self) {
+        self.unanswered_claims.store(0, Ordering::Relaxed);
     }
 
     /// Claims whose outcome is durable, fenced ones included.

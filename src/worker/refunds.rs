@@ -1,4 +1,4 @@
-//! Carries allowed refunds out: claim, ask or call, record; a few at a time, beside the charges.
+//! Carries allowed refunds out: claim, ask or call, record; some at a time, beside the charges.
 //!
 //! **Promises.** Under one claim at most one request that gives money back (rule R15), behind the same last check
 //! as a charge: lease, key age, kill switches. A refund that may have been sent is asked about under its key
@@ -28,15 +28,20 @@ use crate::schedule::{
     ScheduleError,
 };
 use chrono::{DateTime, TimeDelta, Utc};
+use futures_util::StreamExt;
 use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Between two looks for due refunds.
 const EVERY: Duration = Duration::from_secs(1);
-/// Most refunds under way from one worker.
-const AT_ONCE: usize = 4;
+/// Most refunds under way from one worker: one that hangs for its whole time holds up no other.
+const AT_ONCE: usize = 32;
+/// Most that one look claims, so that they start together.
+const CLAIMED_AT_ONCE: usize = 8;
 /// Most expired leases taken back at once.
 const REAPED_AT_ONCE: u32 = 100;
 /// Beyond the call itself, for its permit, its question and its record.
@@ -83,17 +88,34 @@ impl Refunder {
 
     /// Works until `stop` resolves; what it has begun then ends first.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) {
-        tokio::pin!(stop);
+        let mut stop = pin!(stop);
+        let most = AT_ONCE.min(self.parts.gateway.profile().max_in_flight).max(1);
+        let mut under_way = FuturesUnordered::new();
+        let mut look = self.parts.clock.sleep(EVERY);
         loop {
             tokio::select! {
                 biased;
-                () = &mut stop => return,
-                () = self.parts.clock.sleep(EVERY) => {}
+                () = &mut stop => break,
+                Some(()) = under_way.next() => continue,
+                () = &mut look => look = self.parts.clock.sleep(EVERY),
             }
-            if let Err(error) = self.turn().await {
-                tracing::warn!(%error, "refunds wait for the next turn");
+            let free = most - under_way.len();
+            let claiming = self.claim(free.min(CLAIMED_AT_ONCE));
+            let mut claiming = pin!(claiming);
+            // What is under way goes on while the database answers.
+            let claimed = loop {
+                tokio::select! {
+                    biased;
+                    claimed = &mut claiming => break claimed,
+                    Some(()) = under_way.next() => {}
+                }
+            };
+            match claimed {
+                Ok(claimed) => under_way.extend(claimed.into_iter().map(|claimed| self.carry_out(claimed))),
+                Err(error) => tracing::warn!(%error, "refunds wait for the next look"),
             }
         }
+        while under_way.next().await.is_some() {}
     }
 
     /// One look for what is due, and all that it leads to. Answers how many refunds were claimed.
@@ -101,10 +123,16 @@ impl Refunder {
     /// # Errors
     /// If nothing could be claimed.
     pub async fn turn(&self) -> Result<usize, ScheduleError> {
+        let claimed = self.claim(CLAIMED_AT_ONCE).await?;
+        Ok(join_all(claimed.into_iter().map(|claimed| self.carry_out(claimed))).await.len())
+    }
+
+    /// Takes expired leases back, and claims what is due, so many at most.
+    async fn claim(&self, most: usize) -> Result<Vec<ClaimedRefund>, ScheduleError> {
         let parts = &self.parts;
         parts.schedule.reap_refunds(parts.margin, REAPED_AT_ONCE).await?;
-        if parts.brake.thrown().is_some() || parts.pacer.closed().is_some() {
-            return Ok(0);
+        if most == 0 || parts.brake.thrown().is_some() || parts.pacer.closed().is_some() {
+            return Ok(Vec::new());
         }
         let profile = parts.gateway.profile();
         let terms = ClaimTerms {
@@ -115,11 +143,8 @@ impl Refunder {
             lease: self.lease,
             asked_at: parts.clock.mono(),
         };
-        let ids: Vec<ClaimId> = (0..AT_ONCE).map(|_| parts.dice.claim_id()).collect();
-        let claimed = parts.schedule.claim_refunds(&terms, &ids).await?;
-        let count = claimed.len();
-        join_all(claimed.into_iter().map(|claimed| self.carry_out(claimed))).await;
-        Ok(count)
+        let ids: Vec<ClaimId> = (0..most).map(|_| parts.dice.claim_id()).collect();
+        parts.schedule.claim_refunds(&terms, &ids).await
     }
 
     async fn carry_out(&self, claimed: ClaimedRefund) {

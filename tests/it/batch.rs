@@ -204,6 +204,24 @@ async fn a_day_without_a_partition_stops_its_own_payments_only() {
 }
 
 #[tokio::test]
+async fn a_key_is_the_same_key_bare_and_quoted_wherever_it_stands() {
+    let api = Api::start(|_| {}).await;
+    let body = item("zz");
+    let single = body.as_object().expect("an object").iter().filter(|(name, _)| *name != "idempotencyKey");
+    let single: Value = Value::Object(single.map(|(name, value)| (name.clone(), value.clone())).collect());
+    assert_eq!(api.post("\"zz\"", &single).await.status, 201);
+    let quoted = with(body.clone(), "idempotencyKey", json!("\"zz\""));
+    assert_eq!(told(&each(&api, &[quoted.clone()]).await), ["201 replayed"]);
+    let both = post(&api, &json!({"payments": [body, quoted]})).await;
+    assert_eq!(both.refusal(), (422, "duplicate_item_key".into()));
+    let broken = each(&api, &[item("\"zz")]).await;
+    assert_eq!(told(&broken), ["400 invalid_idempotency_key"]);
+    let listed =
+        send(api.request("GET", "/v1/scheduled-payments?idempotencyKey=%22zz%22"), None).await.json();
+    assert_eq!((listed["data"].as_array().map(Vec::len), count(&api).await), (Some(1), 1));
+}
+
+#[tokio::test]
 async fn a_missing_day_costs_a_question_and_not_one_for_each_of_its_payments() {
     let api = Api::start(|api| api.horizon = Duration::from_secs(60 * 86_400)).await;
     let far = |n: usize| with(item(&format!("k{n}")), "dueAt", json!(text(Utc::now() + TimeDelta::days(40))));

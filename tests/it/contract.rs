@@ -104,8 +104,10 @@ async fn refusals_of_all(api: &Api, key: &str, held: &mut Held) {
         if operation.method == "get" && operation.path.starts_with("/v1/ops/") {
             held.ask(operation, request(&path), None).await;
         }
-        if operation.parameters.iter().any(|it| it.place == Place::Query) {
-            held.ask(operation, request(&format!("{path}?nonsense=1")), None).await;
+        let reads_a_query = operation.parameters.iter().any(|it| it.place == Place::Query);
+        if reads_a_query || operation.scope.is_some() {
+            let refused = held.ask(operation, request(&format!("{path}?nonsense=1")), None).await;
+            assert_eq!(refused.refusal(), (400, "unknown_parameter".into()), "{}", operation.id);
         }
     }
 }

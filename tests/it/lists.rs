@@ -385,7 +385,7 @@ async fn every_refusal_says_what_is_wrong() {
     let cursor = list(&api, "limit=1").await["nextCursor"].as_str().expect("a cursor").to_owned();
     let flipped = format!("{}{}", if cursor.starts_with('A') { 'B' } else { 'A' }, &cursor[1..]);
     for (query, code, pointer) in [
-        ("stauts=PENDING".to_owned(), "unknown_parameter", None),
+        ("stauts=PENDING".to_owned(), "unknown_parameter", Some("/stauts")),
         ("status=PENDING&status=PENDING".into(), "duplicate_parameter", Some("/status")),
         ("status=pending".into(), "invalid_parameter", Some("/status")),
         ("limit=0".into(), "invalid_parameter", Some("/limit")),

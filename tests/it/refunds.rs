@@ -61,6 +61,11 @@ struct Site {
 
 impl Site {
     async fn start() -> Self {
+        Self::patient(Duration::from_millis(700)).await
+    }
+
+    /// A gateway that may take so long for a call.
+    async fn patient(total_timeout: Duration) -> Self {
         let world = World::new().await;
         let folder = tempfile::tempdir().expect("a folder");
         let settings = config::Sandbox {
@@ -78,7 +83,7 @@ impl Site {
         let settings = config::Gateway {
             url: url.clone(),
             refunds: true,
-            total_timeout: Duration::from_millis(700),
+            total_timeout,
             connect_timeout: Duration::from_millis(500),
             ..config::Gateway::default()
         };

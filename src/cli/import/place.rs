@@ -105,7 +105,12 @@ impl Place {
             );
         }
         if kept.api != api {
-            return refused(&format!("is of an import to {}", kept.api));
+            return refused(&format!(
+                "is of an import to {}. To go on there, name that address again. Of the same API under another \
+                 address nothing is paid twice: the keys stay the same. In any case move {} away first, since it \
+                 holds what was refused until now",
+                kept.api, kept.rejects
+            ));
         }
         if kept.rejects != fresh.rejects {
             return refused(&format!(
@@ -181,6 +186,7 @@ mod tests {
         for (digest, api, rejects, told) in [
             ("e", "http://h", "r", "other content"),
             ("d", "http://i", "r", "import to http://h"),
+            ("d", "http://i", "r", "nothing is paid twice: the keys stay the same. In any case move r away"),
             ("d", "http://h", "s", "go to r"),
         ] {
             let refused = Place::take(&path, digest, api, Path::new(rejects)).unwrap_err();

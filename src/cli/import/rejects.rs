@@ -7,6 +7,8 @@ use super::source::{CameAs, Row};
 use super::strict::Strict;
 use crate::cli::Ended;
 use crate::platform::exit::Exit;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use csv::StringRecord;
 use serde_json::{Value, json};
 use std::fs::{File, OpenOptions};
@@ -146,7 +148,8 @@ impl Rejects {
             let made = OpenOptions::new().write(true).create_new(true).open(&self.path);
             self.open = Some(made.map_err(|error| self.failed(&error))?);
             if let Some(headline) = &self.headline {
-                text = cells(["rejectedLine", "rejectedCode", "rejectedDetail"], beside(headline));
+                let own = beside(headline).map(str::as_bytes);
+                text = cells(["rejectedLine", "rejectedCode", "rejectedDetail"], own);
             }
         }
         text.extend(self.written(row, why));
@@ -159,18 +162,23 @@ impl Rejects {
 
     fn written(&self, row: &Row, why: &Why) -> Vec<u8> {
         let line = row.line.to_string();
+        let told = json!({"line": row.line, "code": why.code, "detail": why.detail});
         match (&row.came_as, &self.headline) {
             (CameAs::Cells(came), Some(headline)) => {
                 // As many cells as came: what has the wrong length keeps it until a person mends it.
                 let own = came.iter().enumerate();
                 let own =
                     own.filter(|(at, _)| !headline.get(*at).is_some_and(|name| name.starts_with("rejected")));
-                let kept = own.map(|(_, cell)| if why.holds_a_card_number() { "" } else { cell });
+                let kept = own.map(|(_, cell)| if why.holds_a_card_number() { &b""[..] } else { cell });
                 cells([&line, &why.code, &why.detail], kept)
             }
             (CameAs::Cells(_), None) => cells([&line, &why.code, &why.detail], std::iter::empty()),
+            (CameAs::Bytes(came), _) => {
+                // JSON has no other way to keep bytes that are no text.
+                let object = json!({"base64": STANDARD.encode(came), "rejected": told});
+                format!("{object}\n").into_bytes()
+            }
             (CameAs::Line(came), _) => {
-                let told = json!({"line": row.line, "code": why.code, "detail": why.detail});
                 let kept = if why.holds_a_card_number() { "{}" } else { came.as_str() };
                 let mut object = match serde_json::from_str(kept) {
                     Ok(Strict(Value::Object(object))) => object,
@@ -190,7 +198,7 @@ fn beside(headline: &StringRecord) -> impl Iterator<Item = &str> {
 }
 
 /// One record of CSV.
-fn cells<'a>(first: [&str; 3], rest: impl Iterator<Item = &'a str>) -> Vec<u8> {
+fn cells<'a>(first: [&str; 3], rest: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(Vec::new());
     for cell in first {
         // Writing into memory fails only for records of uneven length, which are allowed here.
@@ -206,6 +214,7 @@ mod tests {
     use super::*;
     use crate::cli::import::Format;
     use crate::cli::import::source::Source;
+    use csv::ByteRecord;
 
     fn row(line: u64, came_as: CameAs) -> Row {
         Row { line, ends_at: 0, draft: Err(Why::new("", "")), came_as }
@@ -222,11 +231,11 @@ mod tests {
         let headline = StringRecord::from(vec!["rejectedCode", "payee", "amount", "dueAt"]);
         let mut rejects = Rejects::open(path.clone(), None, Some(headline)).unwrap();
         assert!(!path.exists(), "nothing was rejected yet");
-        let cells = StringRecord::from(vec!["old", "a, b", "1", "2030-01-31T09:00:00Z"]);
+        let cells = ByteRecord::from(vec!["old", "a, b", "1", "2030-01-31T09:00:00Z"]);
         rejects.add(&row(7, CameAs::Cells(cells)), &Why::new("due_in_past", "Too \"late\".")).unwrap();
         // One is too short, one too long: what is missing or too much is a person's to say.
         for (line, cells) in [(9, vec!["", "c"]), (11, vec!["", "c", "12", "50", "x"])] {
-            rejects.add(&row(line, CameAs::Cells(StringRecord::from(cells))), &Why::new("x", "y")).unwrap();
+            rejects.add(&row(line, CameAs::Cells(ByteRecord::from(cells))), &Why::new("x", "y")).unwrap();
         }
         assert_eq!(
             written(&rejects),
@@ -259,6 +268,38 @@ mod tests {
     }
 
     #[test]
+    fn rows_that_cannot_be_read_are_kept_as_they_came() {
+        let folder = tempfile::tempdir().unwrap();
+        let broken = folder.path().join("x.csv");
+        std::fs::write(&broken, b"payee,amount,dueAt,description\na,1,t,M\xfcller\nb,2,t,\"17\" pipe\n")
+            .unwrap();
+        let source = Source::open(&broken, Format::Csv, None, "").unwrap();
+        let mut rejects = Rejects::open(folder.path().join("r"), None, source.headline()).unwrap();
+        for row in source {
+            let row = row.unwrap();
+            let why = row.draft.as_ref().unwrap_err().clone();
+            rejects.add(&row, &Why::new(why.code, "")).unwrap();
+        }
+        let kept = std::fs::read(rejects.path()).unwrap();
+        let wanted = b"rejectedLine,rejectedCode,rejectedDetail,payee,amount,dueAt,description\n\
+            2,malformed_text,,a,1,t,M\xfcller\n3,malformed_csv,,b,2,t,\"\"\"17\"\" pipe\"\n";
+        assert_eq!(kept, wanted, "{}", String::from_utf8_lossy(&kept));
+
+        std::fs::write(&broken, b"{\"payee\":\"M\xfcller\"}\r\n").unwrap();
+        let row = Source::open(&broken, Format::Ndjson, None, "").unwrap().next().unwrap().unwrap();
+        let why = row.draft.as_ref().unwrap_err().clone();
+        assert!(why.code == "malformed_text" && why.detail.contains("as UTF-8"), "{why:?}");
+        let mut rejects = Rejects::open(folder.path().join("n"), None, None).unwrap();
+        rejects.add(&row, &why).unwrap();
+        let kept: Value = serde_json::from_str(&written(&rejects)).unwrap();
+        let bytes = STANDARD.decode(kept["base64"].as_str().unwrap()).unwrap();
+        assert_eq!(
+            (bytes.as_slice(), &kept["rejected"]["line"]),
+            (&b"{\"payee\":\"M\xfcller\"}"[..], &json!(1))
+        );
+    }
+
+    #[test]
     fn a_row_that_is_a_payment_already_is_not_offered_to_be_imported_again() {
         let problem = json!({"code": "idempotency_key_reused", "detail": "d", "paymentId": "p-1"});
         let why = Why::of_problem(409, &problem);
@@ -272,7 +313,7 @@ mod tests {
         let why = Why::new("raw_card_number", "A card number was sent.");
         let headline = Some(StringRecord::from(vec!["payee", "amount"]));
         let mut cells = Rejects::open(folder.path().join("c"), None, headline).unwrap();
-        let came = StringRecord::from(vec!["4111111111111111", "1"]);
+        let came = ByteRecord::from(vec!["4111111111111111", "1"]);
         cells.add(&row(2, CameAs::Cells(came)), &why).unwrap();
         let mut lines = Rejects::open(folder.path().join("l"), None, None).unwrap();
         lines.add(&row(1, CameAs::Line(r#"{"payee":"4111111111111111"}"#.to_owned())), &why).unwrap();

@@ -9,7 +9,7 @@ use super::rejects::Why;
 use super::source::{CameAs, Draft, Row};
 use crate::cli::Ended;
 use crate::cli::output::items;
-use crate::cli::remote::{Remote, of_client, refusal};
+use crate::cli::remote::{Remote, of_client, payment_of, refusal};
 use crate::client::ClientError;
 use crate::domain::lease::Mono;
 use crate::platform::exit::Exit;
@@ -62,20 +62,25 @@ enum Learned {
     Unreadable,
 }
 
-/// Asks how payments can be created, with a batch of none.
+/// Asks how payments can be created, with a batch of none, until the API says so.
 ///
 /// # Errors
-/// The API's refusal of the key, or no answer.
-pub(super) async fn way(remote: &Remote) -> Result<Way, Ended> {
-    let call = remote.client.call("POST", &["scheduled-payments", "batch"]).json(&json!({"payments": []}));
-    match call.send().await {
-        Err(ClientError::Refused { status: 404 | 405, .. }) => Ok(Way::Single),
-        Err(error @ ClientError::Refused { status: 401 | 403, .. }) => Err(of_client(error)),
-        Err(
-            error @ (ClientError::NoAnswer(_) | ClientError::BadAddress(_) | ClientError::NotTheApi { .. }),
-        ) => Err(of_client(error)),
-        // Refused because it is empty, or because of its moment: the route is there.
-        Ok(_) | Err(ClientError::Refused { .. }) => Ok(Way::Batch),
+/// The API's refusal of the key, or it took nothing for too long.
+pub(super) async fn way(remote: &Remote, give_up_after: Duration) -> Result<Way, Ended> {
+    let mut patience = Patience::new(remote, give_up_after);
+    loop {
+        let call =
+            remote.client.call("POST", &["scheduled-payments", "batch"]).json(&json!({"payments": []}));
+        let (retry_after, why) = match call.send().await {
+            // Of ours, and without that route: an address that is wrong is told by the first payment.
+            Err(ClientError::Refused { status: 404 | 405, problem, .. }) if problem.get("code").is_some() => {
+                return Ok(Way::Single);
+            }
+            // Because it is empty: the route is there.
+            Ok(_) | Err(ClientError::Refused { status: 400 | 409 | 413 | 422, .. }) => return Ok(Way::Batch),
+            Err(error) => may_pass(error)?,
+        };
+        patience.wait(retry_after, &why).await?;
     }
 }
 
@@ -113,6 +118,7 @@ impl CameAs {
         match self {
             Self::Cells(cells) => cells.as_slice().len(),
             Self::Line(line) => line.len(),
+            Self::Bytes(line) => line.len(),
         }
     }
 }
@@ -126,7 +132,7 @@ impl Sender<'_> {
         let of_draft = |row: &Row| row.draft.as_ref().err().map(|why| Outcome::Rejected(why.clone()));
         let mut outcomes: Vec<Option<Outcome>> = rows.iter().map(of_draft).collect();
         let mut way = self.way;
-        let mut patience = Patience::new(self);
+        let mut patience = Patience::new(self.remote, self.give_up_after);
         loop {
             let open: Vec<(usize, &Draft)> = rows
                 .iter()
@@ -143,7 +149,7 @@ impl Sender<'_> {
                 Learned::Outcomes(learned, retry_after) => {
                     let all = learned.len() == if way == Way::Batch { open.len() } else { 1 };
                     if !learned.is_empty() {
-                        patience = Patience::new(self);
+                        patience = Patience::new(self.remote, self.give_up_after);
                     }
                     for (at, outcome) in learned {
                         outcomes[at] = Some(outcome);
@@ -164,8 +170,11 @@ impl Sender<'_> {
         let body = Value::Object(draft.body.clone());
         let call = self.remote.client.call("POST", &["scheduled-payments"]).under(&draft.key).json(&body);
         let outcome = match call.send().await {
-            Ok(answer) if answer.is_replay => Outcome::Known,
-            Ok(_) => Outcome::Created,
+            Ok(answer) => {
+                let is_known = answer.is_replay;
+                payment_of(answer.body)?;
+                if is_known { Outcome::Known } else { Outcome::Created }
+            }
             Err(ClientError::Refused { status, problem, .. }) if is_about_the_row(status) => {
                 Outcome::Rejected(Why::of_problem(status.into(), &problem))
             }
@@ -195,10 +204,20 @@ impl Sender<'_> {
             let told = format!("the API gave {} results for {} rows", results.len(), open.len());
             return Err(Ended::with(Exit::Failed, told));
         }
+        if let Some(strange) = results.iter().find(|result| is_strange(result)) {
+            let told = format!("the API says that a row is a payment, and not which: {strange}");
+            return Err(Ended::with(Exit::Failed, told));
+        }
         let learned =
             open.iter().zip(results).filter_map(|((at, _), result)| Some((*at, of_result(result)?)));
         Ok(Learned::Outcomes(learned.collect(), None))
     }
+}
+
+/// A payment without its id: whoever answers that is perhaps not the API, and nothing of it is counted as paid.
+fn is_strange(result: &Value) -> bool {
+    let is_done = matches!(result.get("status").and_then(Value::as_u64), Some(200..=299));
+    is_done && result.pointer("/payment/paymentId").and_then(Value::as_str).is_none_or(str::is_empty)
 }
 
 /// What a result of a batch says; nothing, if the row may be sent again.
@@ -220,44 +239,57 @@ fn is_about_the_row(status: u16) -> bool {
     matches!(status, 400..=499) && !matches!(status, 401 | 403 | 404 | 405 | 408 | 429)
 }
 
-/// What may pass, and what ends the import.
 fn not_now(error: ClientError) -> Result<Learned, Ended> {
+    may_pass(error).map(|(retry_after, why)| Learned::Nothing(retry_after, why))
+}
+
+/// When to ask again and why, for what may pass; what does not ends the import.
+fn may_pass(error: ClientError) -> Result<(Option<Duration>, String), Ended> {
     match error {
         ClientError::Refused { status: status @ (408 | 429 | 500..=599), problem, retry_after } => {
-            Ok(Learned::Nothing(retry_after, refusal(status, &problem)))
+            Ok((retry_after, refusal(status, &problem)))
         }
-        ClientError::NoAnswer(_) => Ok(Learned::Nothing(None, error.to_string())),
+        ClientError::NoAnswer(_) => Ok((None, error.to_string())),
         // A proxy's page while the API is being replaced.
-        ClientError::NotTheApi { status: 500..=599, .. } => Ok(Learned::Nothing(None, error.to_string())),
+        ClientError::NotTheApi { status: 500..=599, .. } => Ok((None, error.to_string())),
         error => Err(of_client(error)),
     }
 }
 
 /// Waits between repetitions, each time longer, and not for ever.
 struct Patience<'a> {
-    sender: &'a Sender<'a>,
+    remote: &'a Remote,
+    give_up_after: Duration,
     since: Mono,
     turn: u32,
 }
 
 impl<'a> Patience<'a> {
-    fn new(sender: &'a Sender<'_>) -> Self {
-        Self { sender, since: sender.remote.clock.mono(), turn: 0 }
+    fn new(remote: &'a Remote, give_up_after: Duration) -> Self {
+        Self { remote, give_up_after, since: remote.clock.mono(), turn: 0 }
     }
 
     async fn wait(&mut self, retry_after: Option<Duration>, why: &str) -> Result<(), Ended> {
-        let remote = self.sender.remote;
+        let remote = self.remote;
         let waited = remote.clock.mono().0.saturating_sub(self.since.0);
-        if waited >= self.sender.give_up_after {
+        if waited >= self.give_up_after {
             let told = format!("the API took nothing for {} s: {why}", waited.as_secs());
+            return Err(Ended::with(Exit::Failed, told));
+        }
+        let asked_for = retry_after.unwrap_or_default();
+        if asked_for > self.give_up_after - waited {
+            let told = format!(
+                "the API took nothing and wants to be asked again after {} s, which is longer than --give-up-after \
+                 leaves: {why}",
+                asked_for.as_secs()
+            );
             return Err(Ended::with(Exit::Failed, told));
         }
         let own = FIRST_PAUSE.saturating_mul(1 << self.turn.min(10)).min(LONGEST_PAUSE);
         // From half of it to all of it, so that groups which were refused together do not come together.
         let own = own * (500 + remote.dice.per_mille() / 2) / 1_000;
-        let asked_for = retry_after.unwrap_or_default().min(LONGEST_ASKED_FOR);
         self.turn = self.turn.saturating_add(1);
-        remote.clock.sleep(asked_for + own).await;
+        remote.clock.sleep(asked_for.min(LONGEST_ASKED_FOR) + own).await;
         Ok(())
     }
 }
@@ -284,6 +316,18 @@ mod tests {
             ),
         ] {
             assert_eq!(of_result(&result), wanted, "{result}");
+        }
+    }
+
+    #[test]
+    fn a_payment_without_its_id_is_not_taken_for_one() {
+        for (result, strange) in [
+            (json!({"status": 201, "payment": {"paymentId": "p"}}), false),
+            (json!({"status": 201, "payment": {}}), true),
+            (json!({"status": 200}), true),
+            (json!({"status": 503}), false),
+        ] {
+            assert_eq!(is_strange(&result), strange, "{result}");
         }
     }
 

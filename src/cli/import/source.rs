@@ -5,13 +5,15 @@
 
 use super::Format;
 use super::lines::Lines;
+use super::quotes::{self, Came};
 use super::rejects::Why;
 use super::strict::Strict;
 use crate::cli::Ended;
 use crate::platform::exit::Exit;
-use csv::StringRecord;
+use csv::{ByteRecord, StringRecord};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -44,10 +46,12 @@ pub(super) struct Draft {
 /// The row's own text.
 #[derive(Debug)]
 pub(super) enum CameAs {
-    /// Cells of a CSV record.
-    Cells(StringRecord),
+    /// Cells of a CSV record, as bytes: they may be no UTF-8.
+    Cells(ByteRecord),
     /// A line of NDJSON, without its end.
     Line(String),
+    /// A line of NDJSON that is no UTF-8, without its end.
+    Bytes(Vec<u8>),
 }
 
 /// SHA-256 of the whole file, in hexadecimal.
@@ -73,8 +77,17 @@ fn open(file: &Path) -> Result<File, Ended> {
     if is_file { Ok(opened) } else { Err(Ended::with(Exit::Usage, format!("{} is no file", file.display()))) }
 }
 
-fn unread(file: &Path, error: &dyn std::fmt::Display) -> Ended {
+/// A file that cannot be read.
+pub(super) fn unread(file: &Path, error: &dyn std::fmt::Display) -> Ended {
     Ended::with(Exit::Usage, format!("{} cannot be read: {error}", file.display()))
+}
+
+fn no_headline(file: &Path, error: &csv::Error) -> Ended {
+    let mut ended = unread(file, error);
+    if matches!(error.kind(), csv::ErrorKind::Utf8 { .. }) {
+        ended.message.push_str("; save it as UTF-8");
+    }
+    ended
 }
 
 /// What a column of a CSV file is.
@@ -127,6 +140,10 @@ struct Keys {
     digest: String,
     /// The column or field that holds them.
     named: Option<String>,
+    /// 128 bits of the SHA-256 of each that came from there. An import that goes on reads the file from its
+    /// beginning, so it knows those of the rows that are done. Some 20 to 40 bytes a row, and the only thing
+    /// here that grows with the file.
+    seen: HashSet<u128>,
 }
 
 /// A CSV file while it is being read.
@@ -155,14 +172,18 @@ impl Source {
         digest: &str,
     ) -> Result<Self, Ended> {
         let opened = open(file)?;
-        let mut keys =
-            Keys { digest: digest.chars().take(32).collect(), named: key_column.map(str::to_owned) };
+        let mut keys = Keys {
+            digest: digest.chars().take(32).collect(),
+            named: key_column.map(str::to_owned),
+            seen: HashSet::new(),
+        };
         let rows = match format {
             Format::Ndjson => Rows::Ndjson { reader: BufReader::new(opened), line: 0, read: 0 },
             Format::Csv => {
+                quotes::whole(file, self::open(file)?)?;
                 // A record of another length is that record's fault, told when it comes.
                 let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(opened);
-                let headline = reader.headers().map_err(|error| unread(file, &error))?.clone();
+                let headline = reader.headers().map_err(|error| no_headline(file, &error))?.clone();
                 if keys.named.is_none() && headline.iter().any(|name| name == "idempotencyKey") {
                     keys.named = Some("idempotencyKey".to_owned());
                 }
@@ -219,40 +240,75 @@ impl Iterator for Source {
     }
 }
 
-fn next_record(records: &mut Records, keys: &Keys) -> Option<Result<Row, Ended>> {
-    let Records { reader, lines, columns, key_at, .. } = records;
+fn next_record(records: &mut Records, keys: &mut Keys) -> Option<Result<Row, Ended>> {
+    let Records { reader, lines, headline, columns, key_at } = records;
     let failed = |error: &dyn std::fmt::Display| {
         Some(Err(Ended::with(Exit::Failed, format!("the file cannot be read on: {error}"))))
     };
-    let mut record = StringRecord::new();
-    let read = reader.read_record(&mut record);
+    let mut bytes = ByteRecord::new();
+    let read = reader.read_byte_record(&mut bytes);
     let ends_at = reader.position().byte();
-    let line = match lines.of_record(ends_at) {
-        Ok(line) => line,
+    let came = match lines.of_record(ends_at) {
+        Ok(came) => came,
         Err(error) => return failed(&error),
     };
     match read {
         Ok(false) => None,
         Ok(true) => {
-            let draft = of_record(&record, columns, *key_at, keys, line);
-            Some(Ok(Row { line, ends_at, draft, came_as: CameAs::Cells(record) }))
-        }
-        // This record's fault. The reader stands behind it.
-        Err(error) if matches!(error.kind(), csv::ErrorKind::Utf8 { .. }) => {
-            let why = Why::new("malformed_text", "The line is not UTF-8.");
-            Some(Ok(Row { line, ends_at, draft: Err(why), came_as: CameAs::Cells(StringRecord::new()) }))
+            let draft = match StringRecord::from_byte_record(bytes.clone()) {
+                _ if !came.broken.is_empty() => Err(torn(&came, headline)),
+                Ok(record) => of_record(&record, columns, *key_at, keys, came.line),
+                Err(_) => Err(not_utf8()),
+            };
+            // The reader has dropped quotes of broken cells.
+            let as_came = |(at, cell)| {
+                let broken = came.broken.iter().find(|(broken, _)| *broken == at);
+                broken.map_or(cell, |(_, raw)| raw.as_slice())
+            };
+            let cells =
+                if came.broken.is_empty() { bytes } else { bytes.iter().enumerate().map(as_came).collect() };
+            Some(Ok(Row { line: came.line, ends_at, draft, came_as: CameAs::Cells(cells) }))
         }
         Err(error) => failed(&error),
     }
+}
+
+fn not_utf8() -> Why {
+    Why::new("malformed_text", "The line is not UTF-8: save the file as UTF-8.")
+}
+
+fn torn(came: &Came, headline: &StringRecord) -> Why {
+    let name = came.broken.first().and_then(|(at, _)| headline.get(*at)).unwrap_or("");
+    let why = format!(
+        "Text follows the quote that closes the cell {name:?}; write a quote inside a cell twice, with quotes \
+         around the cell: \"17\"\" pipe\"."
+    );
+    Why::new("malformed_csv", why)
+}
+
+/// A quote that was not closed takes what follows for text, up to the next one. Where that ends a cell too, the
+/// file is in order as CSV, and a payment is in a text.
+fn swallows_a_row(record: &StringRecord, columns: &[Column]) -> bool {
+    let amount = columns.iter().position(|column| *column == Column::Number("amount"));
+    let is_row = |line: &str| {
+        let cells: Vec<&str> = line.split(',').collect();
+        let amount = amount.and_then(|at| cells.get(at)).map(|cell| cell.trim().trim_matches('"'));
+        cells.len() == columns.len() && amount.is_some_and(|amount| amount.parse::<i64>().is_ok())
+    };
+    record.iter().any(|cell| cell.split(['\n', '\r']).skip(1).any(is_row))
 }
 
 fn of_record(
     record: &StringRecord,
     columns: &[Column],
     key_at: Option<usize>,
-    keys: &Keys,
+    keys: &mut Keys,
     line: u64,
 ) -> Result<Draft, Why> {
+    if swallows_a_row(record, columns) {
+        let why = "A cell of it holds what looks like a row: a quote before that is not closed.";
+        return Err(Why::new("malformed_csv", why));
+    }
     if record.len() != columns.len() {
         let why = format!("The line has {} cells, and the headline has {}.", record.len(), columns.len());
         return Err(Why::new("wrong_length", why));
@@ -293,7 +349,7 @@ fn next_line(
     reader: &mut BufReader<File>,
     line: &mut u64,
     read: &mut u64,
-    keys: &Keys,
+    keys: &mut Keys,
 ) -> Option<Result<Row, Ended>> {
     loop {
         let mut bytes = Vec::new();
@@ -317,13 +373,17 @@ fn next_line(
         let text = String::from_utf8(bytes);
         let draft = match &text {
             _ if is_cut => Err(Why::new("body_too_large", "The line is longer than 64 KiB.")),
-            Err(_) => Err(Why::new("malformed_text", "The line is not UTF-8.")),
+            Err(_) => Err(not_utf8()),
             // Blank lines are no rows, but they count.
             Ok(text) if text.trim().is_empty() => continue,
             Ok(text) => of_line(text, keys, *line),
         };
-        let text = if is_cut { String::new() } else { text.unwrap_or_default().trim_end().to_owned() };
-        return Some(Ok(Row { line: *line, ends_at: *read, draft, came_as: CameAs::Line(text) }));
+        let came_as = match text {
+            _ if is_cut => CameAs::Line(String::new()),
+            Ok(text) => CameAs::Line(text.trim_end().to_owned()),
+            Err(no_text) => CameAs::Bytes(no_text.into_bytes().trim_ascii_end().to_vec()),
+        };
+        return Some(Ok(Row { line: *line, ends_at: *read, draft, came_as }));
     }
 }
 
@@ -340,7 +400,7 @@ fn skip_line(reader: &mut BufReader<File>) -> std::io::Result<u64> {
     }
 }
 
-fn of_line(text: &str, keys: &Keys, line: u64) -> Result<Draft, Why> {
+fn of_line(text: &str, keys: &mut Keys, line: u64) -> Result<Draft, Why> {
     let Strict(document) = serde_json::from_str(text)
         .map_err(|error| Why::new("malformed_json", format!("The line is not one JSON value: {error}.")))?;
     let Value::Object(mut body) = document else {
@@ -361,12 +421,14 @@ fn of_line(text: &str, keys: &Keys, line: u64) -> Result<Draft, Why> {
 }
 
 impl Keys {
-    fn key(&self, named: Option<&str>, line: u64) -> Result<String, Why> {
+    fn key(&mut self, named: Option<&str>, line: u64) -> Result<String, Why> {
         match named {
+            // The line's own, so none has it besides.
             None => Ok(format!("import-{}-{line}", self.digest)),
             Some(key)
                 if (1..=255).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic()) =>
             {
+                self.only_once(key)?;
                 Ok(key.to_owned())
             }
             Some(_) => Err(Why::new(
@@ -374,6 +436,18 @@ impl Keys {
                 "A key is a text of 1 to 255 visible ASCII characters.",
             )),
         }
+    }
+
+    /// The API would answer the second row of a key with the payment of the first, and it would count as paid.
+    fn only_once(&mut self, key: &str) -> Result<(), Why> {
+        // Quotes around a key are not part of it.
+        let bare = key.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(key);
+        let mut short = [0; 16];
+        short.copy_from_slice(&Sha256::digest(bare)[..16]);
+        if self.seen.insert(u128::from_le_bytes(short)) {
+            return Ok(());
+        }
+        Err(Why::new("duplicate_item_key", format!("A row before it in the file has the key {key} too.")))
     }
 }
 

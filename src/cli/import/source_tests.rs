@@ -140,3 +140,50 @@ fn a_file_has_one_digest_and_a_folder_none() {
     assert_eq!(digest(std::env::temp_dir().as_path()).unwrap_err().exit, Exit::Usage);
     assert_eq!(digest(Path::new("no-such-file.csv")).unwrap_err().exit, Exit::Usage);
 }
+
+fn refused(text: &[u8]) -> Ended {
+    let file = file(text);
+    Source::open(file.path(), Format::Csv, None, "").err().unwrap()
+}
+
+#[test]
+fn a_file_whose_quotes_take_rows_for_text_is_refused_before_a_row_of_it_is_read() {
+    let headline = "payee,amount,dueAt,description\n";
+    for (rows, line) in [
+        ("a,1,t,\"never closed\nb,2,t,x\nc,3,t,y\n", 2),
+        ("a,1,t,x\nb,2,t,\"17\" pipe\nc,3,t,\"a \"\"\nd,4,t,\"z\"\n", 4),
+        ("a,1,t,\"17 pipe\nb,2,t,\"5 inch\" hose\n", 2),
+    ] {
+        let ended = refused(format!("{headline}{rows}").as_bytes());
+        assert_eq!(ended.exit, Exit::Usage);
+        assert!(ended.message.contains(&format!("line {line}: a quote opens")), "{}", ended.message);
+    }
+}
+
+#[test]
+fn a_broken_cell_and_one_that_holds_a_row_are_rejected_at_their_places() {
+    let text = "payee,amount,dueAt,description\na,1,t,\"17\" pipe\nb,2,t,17\" pipe\nc,3,t,\"open\nd,4,t,5\"\n\
+                e,5,t,\"two\nlines, 7, of text\"\nf,6,t,\"fine \"\"x\"\"\"\n";
+    let rows = rows(text.as_bytes(), Format::Csv, None);
+    assert_eq!(rows.iter().map(|row| row.line).collect::<Vec<_>>(), [2, 3, 4, 6, 8]);
+    assert_eq!((code(&rows[0]), code(&rows[2])), ("malformed_csv", "malformed_csv"));
+    let CameAs::Cells(cells) = &rows[0].came_as else { panic!("cells") };
+    assert_eq!(cells.get(3), Some(&b"\"17\" pipe"[..]));
+    let text = |row: &Row| draft(row).1["description"].as_str().unwrap().to_owned();
+    assert_eq!(
+        [&rows[1], &rows[3], &rows[4]].map(text),
+        ["17\" pipe", "two\nlines, 7, of text", "fine \"x\""]
+    );
+}
+
+#[test]
+fn the_second_row_of_a_key_is_rejected_whatever_else_it_says() {
+    let text = "payee,amount,dueAt,idempotencyKey\na,1,t,k\nb,x,t,l\nb,2,t,l\na,1,t,k\na,1,t,\"\"\"k\"\"\"\n";
+    let csv = rows(text.as_bytes(), Format::Csv, None);
+    assert_eq!((draft(&csv[0]).0, code(&csv[1]), draft(&csv[2]).0), ("k", "wrong_type", "l"));
+    assert_eq!((code(&csv[3]), code(&csv[4])), ("duplicate_item_key", "duplicate_item_key"));
+    let lines =
+        rows(b"{\"idempotencyKey\":\"k\"}\n{\"idempotencyKey\":\"k\"}\n{}\n{}\n", Format::Ndjson, None);
+    assert_eq!(code(&lines[1]), "duplicate_item_key");
+    assert!(lines[2].draft.is_ok() && lines[3].draft.is_ok(), "keys of lines are their own");
+}

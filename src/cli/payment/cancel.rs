@@ -3,8 +3,7 @@
 use super::COLUMNS;
 use crate::cli::Ended;
 use crate::cli::output::{Column, Face, List, Output, at, say};
-use crate::cli::remote::{Remote, confirm, of_client};
-use crate::client::ClientError;
+use crate::cli::remote::{Remote, confirm, of_client, payment_of};
 use crate::domain::state::Status;
 use crate::platform::exit::Exit;
 use clap::Args;
@@ -73,7 +72,7 @@ pub(super) async fn cancel(remote: &Remote, asked: &Cancel) -> Result<(), Ended>
                 );
                 Err(Ended::with(Exit::Conflict, told))
             }
-            _ => Ok(answer.body),
+            _ => cancelled(id, answer.body),
         });
         answers.push(Cancelled { id: id.clone(), result });
     }
@@ -97,17 +96,31 @@ pub(super) async fn cancel(remote: &Remote, asked: &Cancel) -> Result<(), Ended>
     }
 }
 
+/// Success is a payment that is CANCELLED, and nothing else.
+fn cancelled(id: &str, body: Value) -> Result<Value, Ended> {
+    let body = payment_of(body)?;
+    let status = at(&body, "/status");
+    if status == Status::Cancelled.as_str() {
+        return Ok(body);
+    }
+    let told = format!("success was answered, and not that {id} is cancelled, but: {body}");
+    Err(Ended::with(Exit::Failed, told))
+}
+
 /// What a cancel would meet now; the answer may differ by the time it is asked for.
 async fn foretold(remote: &Remote, ids: &[String], output: Output) -> Result<(), Ended> {
     let mut all = Vec::with_capacity(ids.len());
     for id in ids {
         let (status, would) = match remote.client.get(id).await {
             Ok(payment) => {
+                let payment = payment_of(payment)?;
                 let status = payment.get("status").and_then(Value::as_str).and_then(Status::from_text);
                 (at(&payment, "/status"), would(status))
             }
-            Err(ClientError::Refused { status: 404, .. }) => (String::new(), "be refused: no such payment"),
-            Err(error) => return Err(of_client(error)),
+            Err(error) => match of_client(error) {
+                ended if ended.exit == Exit::NotFound => (String::new(), "be refused: no such payment"),
+                ended => return Err(ended),
+            },
         };
         all.push(json!({"paymentId": id, "status": status, "would": would}));
     }
@@ -137,5 +150,24 @@ fn would(status: Option<Status>) -> &'static str {
         Some(Status::Completed | Status::Failed | Status::Refunded) => "be refused: it is final",
         Some(Status::Parked) => "be refused: an operator decides",
         None => "be refused: its state is not known here",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_answer_that_says_cancelled_is_a_success() {
+        for body in [
+            json!({}),
+            Value::Null,
+            json!({"paymentId": "p"}),
+            json!({"paymentId": "p", "status": "PENDING"}),
+            json!({"status": "CANCELLED"}),
+        ] {
+            assert_eq!(cancelled("p", body).unwrap_err().exit, Exit::Failed);
+        }
+        assert!(cancelled("p", json!({"paymentId": "p", "status": "CANCELLED"})).is_ok());
     }
 }

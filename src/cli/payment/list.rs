@@ -3,7 +3,7 @@
 use super::{COLUMNS, When, instant};
 use crate::cli::Ended;
 use crate::cli::output::{Face, List, Output, Reader, items, say};
-use crate::cli::remote::{Remote, of_client};
+use crate::cli::remote::{Remote, of_client, page_of};
 use crate::platform::clock::Clock;
 use clap::Args;
 use serde_json::Value;
@@ -27,16 +27,16 @@ pub(in crate::cli) struct Filters {
     #[arg(long, value_name = "STATES")]
     status: Option<String>,
     /// Due at or after it.
-    #[arg(long, value_name = "INSTANT", value_parser = instant)]
+    #[arg(long, value_name = "INSTANT", value_parser = instant, allow_hyphen_values = true)]
     due_from: Option<When>,
     /// Due before it.
-    #[arg(long, value_name = "INSTANT", value_parser = instant)]
+    #[arg(long, value_name = "INSTANT", value_parser = instant, allow_hyphen_values = true)]
     due_to: Option<When>,
     /// Created at or after it.
-    #[arg(long, value_name = "INSTANT", value_parser = instant)]
+    #[arg(long, value_name = "INSTANT", value_parser = instant, allow_hyphen_values = true)]
     created_from: Option<When>,
     /// Created before it.
-    #[arg(long, value_name = "INSTANT", value_parser = instant)]
+    #[arg(long, value_name = "INSTANT", value_parser = instant, allow_hyphen_values = true)]
     created_to: Option<When>,
     /// The one that holds this external id.
     #[arg(long, value_name = "TEXT")]
@@ -132,7 +132,7 @@ async fn pages(
         query.push(("limit", left.min(MOST_PER_PAGE).to_string()));
         query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
         let call = remote.client.call("GET", segments).query(&query);
-        let page = call.send().await.map_err(of_client)?.body;
+        let page = page_of(call.send().await.map_err(of_client)?.body)?;
         let items = items(&page);
         let items = &items[..items.len().min(left)];
         left -= items.len();

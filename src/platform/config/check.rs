@@ -4,7 +4,7 @@
 //! lateness shows it; the sentence that refuses says which.
 
 use super::load::{Problem, Problems};
-use super::{Config, Setting};
+use super::{Config, Setting, without_user};
 use crate::domain::lease::renewal_interval;
 use std::time::Duration;
 
@@ -433,6 +433,11 @@ fn client(found: &mut Found<'_>) {
         ["http://", "https://"].iter().any(|scheme| client.url.starts_with(scheme)),
         &["client.url"],
         "must begin with http:// or https://",
+    );
+    found.refuse_unless(
+        without_user(&client.url) == client.url,
+        &["client.url"],
+        "must not carry a user or password; client.api_key says who asks",
     );
     found.refuse_unless(
         !client.timeout.is_zero(),

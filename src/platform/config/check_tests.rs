@@ -55,6 +55,7 @@ const DANGEROUS: &[(&[&str], &str)] = &[
     (&["sandbox.callback_url=http://127.0.0.1:1/x"], "sandbox.callback_secret = "),
     (&["sandbox.burst=5"], "sandbox.burst = 5, sandbox.rate = 0"),
     (&["client.url=punctual.example"], "client.url = punctual.example"),
+    (&["client.url=https://ann:hush@h"], "client.url = https://***@h"),
     (&["client.timeout=0s"], "client.timeout = 0s"),
     (&["sandbox.fee_basis_points=10001"], "sandbox.fee_fixed_minor = 25, sandbox.fee_basis_points = 10001"),
 ];

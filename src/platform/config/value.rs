@@ -84,8 +84,19 @@ impl Value for String {
     fn read(text: &str) -> Result<Self, String> {
         Ok(text.to_owned())
     }
+    /// Of an address without the user and password, which it should not have and are nobody's to read.
     fn show(&self) -> String {
-        self.clone()
+        without_user(self)
+    }
+}
+
+/// An address with `***` for the user and password in it; any other text as it is.
+pub fn without_user(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
+    let authority = rest.find(['/', '?', '#']).map_or(rest, |end| &rest[..end]);
+    match authority.rfind('@') {
+        Some(at) => format!("{scheme}://***{}", &rest[at..]),
+        None => text.to_owned(),
     }
 }
 
@@ -259,5 +270,16 @@ mod tests {
         assert_eq!(format!("{secret:?}"), "***");
         assert_eq!(secret.show(), "***");
         assert_eq!(&*secret, "hunter2");
+    }
+
+    #[test]
+    fn an_address_shows_no_password() {
+        for (text, shown) in [
+            ("https://ann:hush@h:1/a@b", "https://***@h:1/a@b"),
+            ("http://h/a@b", "http://h/a@b"),
+            ("ann@example", "ann@example"),
+        ] {
+            assert_eq!(text.to_owned().show(), shown);
+        }
     }
 }

@@ -124,7 +124,8 @@ async fn what_cannot_be_taken_back_is_not_done_where_nobody_can_be_asked() {
 
 #[tokio::test]
 async fn a_person_at_a_terminal_is_asked_and_only_yes_is_yes() {
-    let stub = Stub::start(|_, _| Reply::json(200, &payment(1))).await;
+    let cancelled = json!({"paymentId": "p-1", "status": "CANCELLED"});
+    let stub = Stub::start(move |_, _| Reply::json(200, &cancelled)).await;
     for (typed, code, asked) in [("no", Some(1), 0), ("", Some(1), 0), ("yes", Some(0), 1)] {
         let before = stub.seen().len();
         let mut command = tokio::process::Command::new("script");

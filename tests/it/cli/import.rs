@@ -2,7 +2,7 @@
 
 use crate::support::api::Api;
 use crate::support::imports::{self, Interrupted};
-use crate::support::stub::{Ran, Reply, Stub, client};
+use crate::support::stub::{Ran, Reply, Stub, client, run};
 use chrono::{TimeDelta, Utc};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -43,7 +43,11 @@ async fn an_import_that_was_killed_before_its_first_reject_was_counted_goes_on()
     let folder = tempfile::tempdir().expect("a folder");
     let text = format!("payee,amount,currency,dueAt\nsim_ok,0,EUR,{}\n", due_at());
     let file = write(folder.path(), "payments.csv", &text);
-    let away = Stub::start(|_, _| Reply::problem(503, "away")).await;
+    let away = Stub::start(|seen, _| {
+        let (status, code) = if seen.path.ends_with("/batch") { (405, "no") } else { (503, "away") };
+        Reply::problem(status, code)
+    })
+    .await;
     // Its place is kept before the first row is sent; the row of a run that is killed now is not counted.
     let mut command = client(&away.url);
     let stays_away =
@@ -92,14 +96,13 @@ async fn rejected_rows_are_kept_with_their_reasons_and_can_be_mended() {
          4111111111111111,5,EUR,{due_at},k-4\nsim_ok,6,EUR,{due_at},k-1\n"
     );
     let file = write(folder.path(), "payments.csv", &text);
-    // One at a time, since two rows have one key and the first of them is meant.
-    let ran = at(&api, &["import", &file, "--in-flight", "1"]).await;
+    let ran = at(&api, &["import", &file]).await;
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.out.contains("payments\t1\n") && ran.out.contains("rejected\t4\n"), "{ran:?}");
     let rejects = format!("{file}.rejects");
     let kept = std::fs::read_to_string(&rejects).expect("the rejects");
     let codes: Vec<&str> = kept.lines().skip(1).filter_map(|line| line.split(',').nth(1)).collect();
-    assert_eq!(codes, ["wrong_type", "due_in_past", "raw_card_number", "idempotency_key_reused"], "{kept}");
+    assert_eq!(codes, ["wrong_type", "due_in_past", "raw_card_number", "duplicate_item_key"], "{kept}");
     assert!(!kept.contains("4111"), "{kept}");
 
     let in_the_way = at(&api, &["import", &file]).await;
@@ -219,4 +222,77 @@ async fn an_import_gives_up_on_an_api_that_takes_nothing_and_goes_on_later() {
     let changed = write(folder.path(), "payments.csv", &format!("{text}sim_ok,2,EUR,2030-01-31T09:00:00Z\n"));
     let ran = away.run(&["import", &changed, "--give-up-after", "300ms"]).await;
     assert!(ran.code == Some(2) && ran.err.contains("other content"), "{ran:?}");
+}
+
+#[tokio::test]
+async fn the_first_question_of_an_import_has_the_patience_of_the_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = "payee,amount,currency,dueAt\nsim_ok,1,EUR,2030-01-31T09:00:00Z\n";
+    let file = write(folder.path(), "payments.csv", text);
+    // A proxy's page, and then the API.
+    let page = Reply { status: 502, headers: Vec::new(), body: "<html>Bad gateway</html>".to_owned() };
+    let stub = Stub::start(move |seen, before| match before {
+        0 => page.clone(),
+        1 => Reply::problem(503, "starting"),
+        _ if seen.body["payments"] == json!([]) => Reply::problem(422, "no_payments"),
+        _ => Reply::json(
+            200,
+            &json!({"data": [{"status": 201, "replayed": false, "payment": {"paymentId": "p"}}]}),
+        ),
+    })
+    .await;
+    let ran = stub.run(&["import", &file]).await;
+    assert!(ran.code == Some(0) && ran.out.contains("payments\t1\n"), "{ran:?}");
+    // Nobody listens.
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("it");
+    let ran = run(&format!("http://{nobody}"), &["import", &file, "--give-up-after", "300ms"]).await;
+    assert!(ran.code == Some(1) && ran.err.contains("took nothing for"), "{ran:?}");
+    assert!(ran.err.contains("The same command goes on"), "{ran:?}");
+    // To be asked later than there is patience is known at once.
+    let later = Stub::start(|_, _| Reply::problem(429, "rate_limited").with("retry-after", "3600")).await;
+    let ran = later.run(&["import", &file]).await;
+    assert!(ran.code == Some(1) && ran.err.contains("again after 3600 s, which is longer"), "{ran:?}");
+    assert_eq!(later.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn what_is_no_answer_of_the_api_makes_no_row_a_payment() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = "payee,amount,currency,dueAt\nsim_ok,1,EUR,2030-01-31T09:00:00Z\n";
+    let file = write(folder.path(), "payments.csv", text);
+    let empty = Stub::start(|seen, _| {
+        if seen.path.ends_with("/batch") { Reply::problem(405, "no") } else { Reply::json(200, &json!({})) }
+    })
+    .await;
+    let ran = empty.run(&["import", &file]).await;
+    assert!(ran.code == Some(1) && ran.err.contains("nothing that says of what"), "{ran:?}");
+    std::fs::remove_file(format!("{file}.import")).expect("its place");
+    let elsewhere = Stub::start(|_, _| Reply::json(404, &json!({"error": "no such page"}))).await;
+    let ran = elsewhere.run(&["import", &file]).await;
+    assert!(ran.code == Some(2) && ran.err.contains("Is this the API's address?"), "{ran:?}");
+}
+
+#[tokio::test]
+async fn a_file_with_a_quote_that_is_not_closed_sends_nothing_and_a_second_row_of_a_key_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let stub = Stub::start(|_, _| Reply::problem(500, "never")).await;
+    let head = "payee,amount,currency,dueAt,idempotencyKey,description\n";
+    let row = |key: &str, text: &str| format!("a,1,EUR,2030-01-31T09:00:00Z,{key},{text}\n");
+    let text = format!("{head}{}{}{}", row("k-1", "x"), row("k-2", "\"17"), row("k-3", "y"));
+    // Whatever the case of its ending.
+    let open = write(folder.path(), "OPEN.CSV", &text);
+    for rest in [&["import", &open][..], &["import", &open, "--dry-run"]] {
+        let ran = stub.run(rest).await;
+        assert!(ran.code == Some(2) && ran.err.contains("line 3: a quote opens a cell here"), "{ran:?}");
+    }
+    let twice = write(
+        folder.path(),
+        "twice.csv",
+        &format!("{head}{}{}{}", row("k-1", "x"), row("k-1", "x"), row("k-2", "\"17\" pipe")),
+    );
+    let ran = stub.run(&["import", &twice, "--dry-run", "-o", "jsonl"]).await;
+    let told: Vec<Value> = ran.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let told: Vec<_> = told.iter().map(|it| (it["line"].as_u64(), it["code"].as_str())).collect();
+    assert_eq!(told, [(Some(3), Some("duplicate_item_key")), (Some(4), Some("malformed_csv"))], "{ran:?}");
+    assert_eq!((ran.code, stub.seen().len()), (Some(1), 0));
 }

@@ -149,10 +149,79 @@ async fn what_is_typed_wrong_is_refused_before_anything_is_sent() {
         &["--due-at", "+1h", "--amount", "12.50"],
         &["--due-at", "+1h", "--amount", "0"],
         &["--due-at", "+1h", "--metadata", "order"],
+        &["--due-at", "+1h", "--metadata", "order=1", "--metadata", "order=2"],
+        &["--due-at", "+1h", "--idempotency-key", "a\nb"],
+        &["--due-at", "-1h"],
         &[],
     ] {
         let ran = stub.run(&[&["payment", "create", "--payee", "a", "--amount", "1"], rest].concat()).await;
         assert_eq!(ran.code, Some(2), "{rest:?}: {ran:?}");
     }
     assert_eq!(stub.seen().len(), 0);
+}
+
+#[tokio::test]
+async fn success_without_a_payment_is_no_success() {
+    for body in [json!({}), Value::Null, json!({"paymentId": "q", "status": "PENDING"})] {
+        let shown = body.clone();
+        let stub = Stub::start(move |_, _| Reply::json(200, &body)).await;
+        let ran = stub.run(&["payment", "cancel", "p-1", "--yes"]).await;
+        assert!(ran.code == Some(1) && ran.err.contains("success was answered"), "{shown}: {ran:?}");
+    }
+    let stub = Stub::start(|_, _| Reply::json(200, &json!({}))).await;
+    let ran = stub.run(&[&USUAL[..], &["--due-at", "+1h"]].concat()).await;
+    assert!(ran.code == Some(1) && ran.err.contains("--idempotency-key"), "{ran:?}");
+    for rest in [&["payment", "show", "p-1"][..], &["payment", "list"], &["gateway", "list"]] {
+        let ran = stub.run(rest).await;
+        assert!(ran.code == Some(1) && ran.out.is_empty(), "{rest:?}: {ran:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_address_that_is_not_the_api_is_what_was_typed_wrong() {
+    let page = Reply { status: 404, headers: Vec::new(), body: "<html>Not found</html>".to_owned() };
+    for reply in [page, Reply::json(404, &json!({"error": 1})), Reply::problem(404, "route_not_found")] {
+        let stub = Stub::start(move |_, _| reply.clone()).await;
+        for rest in [
+            &["payment", "show", "p-1"][..],
+            &["payment", "list"],
+            &["payment", "cancel", "p-1", "-y"],
+            &["payment", "cancel", "p-1", "--dry-run"],
+        ] {
+            let ran = stub.run(rest).await;
+            assert!(ran.code == Some(2) && ran.err.contains("the API's address?"), "{rest:?}: {ran:?}");
+        }
+    }
+    let stub = Stub::start(|_, _| Reply::problem(404, "payment_not_found")).await;
+    assert_eq!(stub.run(&["payment", "show", "p-1"]).await.code, Some(5));
+}
+
+#[tokio::test]
+async fn a_key_or_an_address_that_cannot_be_meant_is_refused_and_no_password_is_printed() {
+    let stub = Stub::start(|_, _| Reply::json(200, &json!({"data": []}))).await;
+    let mut command = client(&stub.url);
+    command.env("PUNCTUAL_API_KEY", "pk_test_x\n").args(["payment", "list"]);
+    let ran = Ran::from(command.output().await.expect("the binary runs"));
+    assert!(ran.code == Some(2) && ran.err.contains("PUNCTUAL_API_KEY"), "{ran:?}");
+    let address = stub.url.replace("http://", "http://ann:hush@");
+    for rest in [&["payment", "list"][..], &["config", "show"], &["config", "check"]] {
+        let ran = run(&address, rest).await;
+        assert!(ran.code == Some(2) && !format!("{ran:?}").contains("hush"), "{rest:?}: {ran:?}");
+    }
+    assert_eq!(stub.seen().len(), 0);
+}
+
+#[tokio::test]
+async fn the_same_words_under_the_same_key_a_moment_later_are_answered_with_the_time_of_the_first() {
+    let api = Api::start(|_| {}).await;
+    let create = [&USUAL[..], &["--due-at", "+1h", "--idempotency-key", "order-77"]].concat();
+    let first = at(&api, &create).await;
+    assert_eq!(first.code, Some(0), "{first:?}");
+    let said = first.err.lines().find_map(|line| line.strip_prefix("punctual: dueAt ")).expect("the instant");
+    let again = at(&api, &create).await;
+    assert_eq!(again.code, Some(6), "{again:?}");
+    assert!(again.err.contains(&format!("--due-at {said}")) && !again.err.contains("new key"), "{again:?}");
+    let with_it: Vec<&str> = create.iter().map(|word| if *word == "+1h" { said } else { *word }).collect();
+    let same = at(&api, &with_it).await;
+    assert!(same.code == Some(0) && same.out == first.out, "{same:?}");
 }

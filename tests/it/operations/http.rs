@@ -304,6 +304,13 @@ async fn a_bulk_redrive_is_made_stopped_started_and_counted() {
         (json!({"reason": "x", "filter": {"reason": "x"}, "ratePerS": 5}), (422, "unknown_choice")),
         (json!({"reason": "x", "filter": {}, "ratePerS": 0}), (422, "out_of_range")),
         (json!({"filter": {}, "ratePerS": 5}), (400, "missing_field")),
+        // What can match nothing is not what was meant.
+        (json!({"reason": "x", "filter": {"gateway": "nope"}, "ratePerS": 5}), (422, "unknown_choice")),
+        (json!({"reason": "x", "filter": {"actor": "nobody"}, "ratePerS": 5}), (422, "unknown_choice")),
+        (
+            json!({"reason": "x", "filter": {"dueFrom": "2027-01-01T00:00:00Z", "dueTo": "2026-01-01T00:00:00Z"}, "ratePerS": 5}),
+            (422, "out_of_range"),
+        ),
     ] {
         let refused = site.post(bulks, &body).await.refusal();
         assert_eq!(refused, (refusal.0, refusal.1.to_owned()), "{body}");

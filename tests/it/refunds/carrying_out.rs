@@ -3,11 +3,13 @@
 use super::{CHARGE, Site};
 use crate::schedule::switches::order as switch;
 use crate::schedule::violations::{counted, once, seen};
+use crate::support::eventually;
 use punctual::domain::refund::{RefundDecision, RefundRefused, RefundSends, RefundStatus, RefundVerdict};
 use punctual::domain::state::Status;
 use punctual::domain::switches::{SwitchKind, Turned};
 use punctual::schedule::{AnsweredRefund, ClaimedRefund, How, RefundAnswer, RefundAsked, RefundSettled};
 use std::time::Duration;
+use tokio::sync::oneshot;
 
 #[tokio::test]
 async fn two_parts_and_the_rest_give_back_all_and_the_payment_is_refunded() {
@@ -48,6 +50,31 @@ async fn a_refund_whose_answer_is_lost_is_asked_about_and_given_back_once() {
         assert_eq!((site.refund_lines().await.len(), site.given_back().await), (1, CHARGE), "{payee}");
         assert_eq!(site.world.row(of.0).await.status, Status::Refunded, "{payee}");
     }
+}
+
+#[tokio::test]
+async fn refunds_that_hang_hold_up_no_other() {
+    let site = Site::patient(Duration::from_secs(10)).await;
+    for n in 0..12 {
+        let of = site.completed(&format!("k{n}"), "sim_refund_timeout").await;
+        site.allowed(&format!("r{n}"), &of, None).await;
+    }
+    let well = site.completed("well", "sim_ok").await;
+    let well = site.allowed("well", &well, None).await;
+    let (stop, stopped) = oneshot::channel::<()>();
+    let stopped = async {
+        let _ = stopped.await;
+    };
+    let work = tokio::spawn(site.refunder("w1/1").run(stopped));
+    eventually("the one that is answered is done", Duration::from_secs(8), || async {
+        (site.stands(&well).await.status == RefundStatus::Refunded).then_some(())
+    })
+    .await;
+    let sending = "SELECT count(*) FROM refunds WHERE status = 'sending'";
+    assert_eq!(site.world.one::<i64>(sending).await, 12, "the others are still waited for");
+    drop(stop);
+    work.await.expect("it ends what it began");
+    assert_eq!(site.world.one::<i64>(sending).await, 0);
 }
 
 #[tokio::test]
