@@ -211,7 +211,7 @@ async fn a_key_is_the_same_key_bare_and_quoted_wherever_it_stands() {
     let single: Value = Value::Object(single.map(|(name, value)| (name.clone(), value.clone())).collect());
     assert_eq!(api.post("\"zz\"", &single).await.status, 201);
     let quoted = with(body.clone(), "idempotencyKey", json!("\"zz\""));
-    assert_eq!(told(&each(&api, &[quoted.clone()]).await), ["201 replayed"]);
+    assert_eq!(told(&each(&api, std::slice::from_ref(&quoted)).await), ["201 replayed"]);
     let both = post(&api, &json!({"payments": [body, quoted]})).await;
     assert_eq!(both.refusal(), (422, "duplicate_item_key".into()));
     let broken = each(&api, &[item("\"zz")]).await;
