@@ -12,14 +12,14 @@ use axum::response::{IntoResponse, Response};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-/// Method and path of what takes parameters and judges them itself, or is called by a gateway, whose query is its
-/// own affair.
-static JUDGED: LazyLock<BTreeSet<(&str, &str)>> = LazyLock::new(|| {
-    let judges = |operation: &openapi::Operation| {
-        operation.scope.is_none() || operation.parameters.iter().any(|it| it.place == Place::Query)
+/// Method and path of what takes no parameters. What takes some judges them itself, and the query of a gateway that
+/// calls us is its own affair.
+static TAKE_NONE: LazyLock<BTreeSet<(&str, &str)>> = LazyLock::new(|| {
+    let takes_none = |operation: &openapi::Operation| {
+        operation.scope.is_some() && operation.parameters.iter().all(|it| it.place != Place::Query)
     };
     let operations = openapi::operations().into_iter();
-    operations.filter(judges).map(|operation| (operation.method, operation.path)).collect()
+    operations.filter(takes_none).map(|operation| (operation.method, operation.path)).collect()
 });
 
 /// Refuses parameters where none are taken: `?dryRun=true` would otherwise cancel in earnest. For
@@ -28,17 +28,17 @@ pub(super) async fn guard(request: Request, next: Next) -> Response {
     let path = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     let is_asked = request.uri().query().is_some_and(|query| !query.is_empty());
     match path {
-        Some(path) if is_asked && path.starts_with("/v1/") && !is_judged(request.method(), path) => {
+        Some(path) if is_asked && takes_none(request.method(), path) => {
             Problem::new(Code::UnknownParameter).detail("This path takes no parameters.").into_response()
         }
         Some(_) | None => next.run(request).await,
     }
 }
 
-fn is_judged(method: &Method, path: &str) -> bool {
-    // The router answers HEAD as it answers GET.
+fn takes_none(method: &Method, path: &str) -> bool {
+    // The router answers HEAD as it answers GET, and a method that the path does not have by itself.
     let method = if method == Method::HEAD { "get" } else { &method.as_str().to_ascii_lowercase() };
-    JUDGED.contains(&(method, path))
+    TAKE_NONE.contains(&(method, path))
 }
 
 /// The parameters in the order written, each name once; `take` judges each.

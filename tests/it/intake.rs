@@ -433,6 +433,8 @@ async fn nothing_secret_reaches_the_log_at_its_most_talkative() {
     assert_eq!(api.post("4111-1111-1111-1111", &body).await.refusal(), (422, "raw_card_number".into()));
     let odd = api.request("4111111111111111", "/v1/scheduled-payments");
     assert_eq!(send(odd.header("Request-Id", "4111111111111111"), None).await.status, 405);
+    let queried = api.request("TRACE", "/v1/events?limit=1");
+    assert_eq!(send(queried, None).await.status, 405, "whatever it asks, the path has no such method");
     assert_eq!(api.payment("DELETE", &id).await.status, 200);
     let request = api.request("GET", &format!("/v1/scheduled-payments/{id}?note=canary_query"));
     assert_eq!(send(request.header("Request-Id", "the-last-one"), None).await.status, 400);
