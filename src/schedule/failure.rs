@@ -56,10 +56,10 @@ fn code(error: &Error) -> Option<String> {
 
 /// An error of a statement before COMMIT: nothing has happened.
 pub(super) fn before_commit(error: Error) -> ScheduleError {
-    // Connection lost, resources short, shutting down, read-only after a failover, lock or statement
-    // time over, deadlock, serialisation: all pass by themselves.
-    const PASSING: [&str; 10] =
-        ["08", "53", "57P01", "57P02", "57P03", "57014", "55P03", "25006", "40", "25P03"];
+    // Connection lost, resources short, shutting down, read-only after a failover, asked for its log while it
+    // recovers, lock or statement time over, deadlock, serialisation: all pass by themselves.
+    const PASSING: [&str; 11] =
+        ["08", "53", "57P01", "57P02", "57P03", "57014", "55000", "55P03", "25006", "40", "25P03"];
     match code(&error) {
         Some(_) if is_missing_partition(&error) => ScheduleError::Unavailable(Box::new(error)),
         Some(code) if PASSING.iter().any(|passing| code.starts_with(passing)) => {
