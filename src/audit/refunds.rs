@@ -58,11 +58,13 @@ pub(super) fn refunds_never_exceed_the_charge(records: &Records, index: &Index<'
     if checked.looked_at == 0 { Checked::unknown(Is::M10, "nobody asked for a refund") } else { checked }
 }
 
-/// What the payment's charge took, in minor units: what the payment asks, unless the gateway's ledger says otherwise.
+/// What a charge of the payment took at most, in minor units: what the payment asks, unless the gateway's ledger says
+/// otherwise. Its lines do not name their charges.
 fn taken(payment: PaymentId, index: &Index<'_>) -> Option<i128> {
-    let otherwise = index.lines_of(payment).iter().find_map(|line| line.taken.as_ref());
-    let asked = || index.payments.get(&payment).map(|row| row.amount);
-    otherwise.map(|taken| taken.amount).or_else(asked).map(i128::from)
+    let asked = index.payments.get(&payment).map(|row| row.amount);
+    let charges = index.lines_of(payment).iter().filter(|line| line.charged);
+    let took = charges.filter_map(|line| line.taken.as_ref().map(|taken| taken.amount).or(asked)).max();
+    took.or(asked).map(i128::from)
 }
 
 fn is_of(line: &LedgerLine, row: &RefundRow) -> bool {

@@ -2,9 +2,9 @@
 //! `punctual acts`: what operators did, and why.
 
 use super::Ended;
-use super::output::{Column, Face, List, Output, at, object, print};
+use super::output::{Column, Face, List, Output, at};
 use super::payment::walked;
-use super::remote::{Act, Remote, acted, confirm, of_client};
+use super::remote::{Act, Remote, acted, confirm, looked_up};
 use crate::platform::config::Config;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
@@ -104,8 +104,7 @@ pub(super) async fn run(command: Approvals, config: &Config) -> Result<(), Ended
             return walked(&remote, &["ops", "approvals"], query, most, list).await;
         }
         Approvals::Show { id, output } => {
-            let found = remote.client.call("GET", &["ops", "approvals", &id]).send().await;
-            return print(&object(output, Face::of_stdout(), &found.map_err(of_client)?.body));
+            return looked_up(remote.client.call("GET", &["ops", "approvals", &id]), output).await;
         }
         Approvals::Approve { id, act } => (id, "approve", act),
         Approvals::Reject { id, act } => (id, "reject", act),

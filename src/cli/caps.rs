@@ -4,7 +4,7 @@
 
 use super::Ended;
 use super::output::{Column, Face, List, Output, Reader, at, money};
-use super::remote::{Act, Remote, confirm, of_client};
+use super::remote::{Act, Remote, confirm, empty_success, of_client};
 use crate::client::Call;
 use crate::platform::config::Config;
 use clap::{Args, Subcommand};
@@ -108,7 +108,7 @@ pub(super) async fn run(command: Caps, config: &Config) -> Result<(), Ended> {
 /// The caps of the answer.
 async fn shown(call: Call<'_>, output: Output) -> Result<(), Ended> {
     let answer = call.send().await.map_err(of_client)?.body;
-    let caps = answer.get("caps").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let caps = answer.get("caps").and_then(Value::as_array).ok_or_else(|| empty_success(&answer))?;
     let mut list = List::new(output, Face::of_stdout(), COLUMNS);
     match list.page(caps)? {
         Reader::Reads => list.end(),

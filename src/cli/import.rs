@@ -114,7 +114,6 @@ pub(super) async fn run(asked: Import, config: &Config) -> Result<(), Ended> {
     }
     let remote = Remote::of(config)?;
     let give_up_after = asked.give_up_after.into();
-    let way = sender::way(&remote, give_up_after).await.map_err(goes_on)?;
     let place_file = beside(&asked.file, "import");
     let rejects_file = asked.rejects.clone().unwrap_or_else(|| beside(&asked.file, "rejects"));
     let mut place = Place::take(&place_file, &digest, &config.client.url, &rejects_file)?;
@@ -122,6 +121,8 @@ pub(super) async fn run(asked: Import, config: &Config) -> Result<(), Ended> {
         say(&format!("going on after line {}", place.counts.lines));
     }
     let mut rejects = Rejects::open(rejects_file, place.rejects_kept, source.headline())?;
+    // What is refused without the API is refused before it is waited for.
+    let way = sender::way(&remote, give_up_after).await.map_err(goes_on)?;
     place.keep(&rejects)?;
     let bar = bar(&asked.file);
     let sender = Sender { remote: &remote, way, give_up_after };

@@ -6,9 +6,9 @@
 
 use super::Ended;
 use super::evidence::Evidence;
-use super::output::{Column, Face, List, Output, at, money, object, print, say};
+use super::output::{Column, Face, List, Output, at, money, print, say};
 use super::payment::{attempt_line, walked};
-use super::remote::{Act, Remote, acted, confirm, of_client};
+use super::remote::{Act, Remote, acted, confirm, looked_up, of_client, said_something};
 use crate::platform::config::Config;
 use crate::platform::exit::Exit;
 use clap::{Args, Subcommand, ValueEnum};
@@ -214,6 +214,7 @@ pub(super) async fn run(command: Parked, config: &Config) -> Result<(), Ended> {
         Parked::List(filters) => list(&remote, filters).await,
         Parked::Show { id, output } => {
             let found = remote.client.call("GET", &["ops", "parked", &id]).send().await.map_err(of_client)?;
+            said_something(&found.body)?;
             print(&shown(&found.body, output))
         }
         Parked::Redrive(asked) => redrive(&remote, &asked).await,
@@ -290,6 +291,7 @@ async fn foretold(remote: &Remote, asked: &Redrive) -> Result<(), Ended> {
     let mut all = Vec::with_capacity(asked.ids.len());
     for id in &asked.ids {
         let found = remote.client.call("GET", &["ops", "parked", id]).send().await.map_err(of_client)?.body;
+        said_something(&found)?;
         let would = may(&found, if asked.new_epoch { "redrive_new_epoch" } else { "redrive" });
         let mut line = found;
         line["would"] = would.into();
@@ -372,8 +374,7 @@ async fn bulk(remote: &Remote, command: Bulk) -> Result<(), Ended> {
             acted(remote.client.call("POST", &["ops", "bulk-redrives"]).json(&body), act.output).await
         }
         Bulk::Show { id, output } => {
-            let found = remote.client.call("GET", &["ops", "bulk-redrives", &id]).send().await;
-            print(&object(output, Face::of_stdout(), &found.map_err(of_client)?.body))
+            looked_up(remote.client.call("GET", &["ops", "bulk-redrives", &id]), output).await
         }
         Bulk::Start { id, act } => {
             confirm(act.yes, &format!("Release the payments of {id}, so that they may be charged"))?;

@@ -8,9 +8,9 @@ use super::Ended;
 use super::evidence::Evidence;
 use super::output::{Column, Face, Output, at, money, object, print};
 use super::remote::{
-    Act, Remote, acted, announce, confirm, done_or_asked, listed, of_client, said_something, sendable_key,
+    Act, Remote, acted, announce, confirm, done_or_asked, listed, looked_up, of_client, said_something,
+    sendable_key,
 };
-use crate::client::ClientError;
 use crate::platform::config::Config;
 use crate::platform::exit::Exit;
 use clap::{Args, Subcommand, ValueEnum};
@@ -159,9 +159,7 @@ pub(super) async fn run(command: Refund, config: &Config) -> Result<(), Ended> {
             acted(call, asked.act.output).await
         }
         Refund::Show { id, output } => {
-            let found =
-                remote.client.call("GET", &["ops", "refunds", &id]).send().await.map_err(of_client)?;
-            print(&object(output, Face::of_stdout(), &found.body))
+            looked_up(remote.client.call("GET", &["ops", "refunds", &id]), output).await
         }
     }
 }
@@ -188,9 +186,8 @@ async fn create(remote: &Remote, asked: &Create) -> Result<(), Ended> {
         ended
     };
     let answer = call.send().await.map_err(|error| {
-        let is_open = matches!(error, ClientError::NoAnswer(_) | ClientError::NotTheApi { .. });
         let ended = of_client(error);
-        if is_open && ended.exit == Exit::Failed { say_again(ended) } else { ended }
+        if ended.exit == Exit::Failed { say_again(ended) } else { ended }
     })?;
     said_something(&answer.body).map_err(say_again)?;
     print(&object(asked.act.output, Face::of_stdout(), &answer.body))?;

@@ -115,7 +115,7 @@ pub(super) fn page_of(body: Value) -> Result<Value, Ended> {
 }
 
 /// Success that does not say what it is of.
-fn empty_success(body: &Value) -> Ended {
+pub(super) fn empty_success(body: &Value) -> Ended {
     let shown: String = body.to_string().chars().take(MOST_SHOWN).collect();
     let told = format!(
         "success was answered, and nothing that says of what: {shown}\nNobody knows whether it was done. Is this \
@@ -230,6 +230,16 @@ pub(super) async fn acted(call: Call<'_>, output: Output) -> Result<(), Ended> {
     said_something(&answer.body)?;
     print(&object(output, Face::of_stdout(), &answer.body))?;
     done_or_asked(answer.status, &answer.body)
+}
+
+/// Asks for one thing, and prints it.
+///
+/// # Errors
+/// The API's refusal.
+pub(super) async fn looked_up(call: Call<'_>, output: Output) -> Result<(), Ended> {
+    let found = call.send().await.map_err(of_client)?.body;
+    said_something(&found)?;
+    print(&object(output, Face::of_stdout(), &found))
 }
 
 /// Asks for a list that comes whole, and prints it.

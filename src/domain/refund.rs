@@ -69,7 +69,7 @@ texts! { RefundStatus, "Where a refund stands.":
 
 texts! { RefundRefused, "Why a refund cannot be asked for.":
     NoSuchPayment = "no_such_payment": "There is no payment of this id, or its day was archived.",
-    NotCharged = "not_charged": "Only a completed or a parked payment has a charge to give back.",
+    NotCharged = "not_charged": "It is open, or it ended without a charge that anybody knows of.",
     Quarantined = "quarantined": "The database was restored or promoted and is not released yet.",
     ReferenceUnknown = "reference_unknown": "The gateway never named this charge for this payment.",
     NotOffered = "not_offered": "Refunds are not configured for this gateway.",
@@ -101,16 +101,16 @@ pub struct Refundable {
 /// [`RefundRefused`], the first that applies.
 pub fn ask(of: &Refundable, amount: Option<Minor>, lineage: Lineage) -> Result<Minor, RefundRefused> {
     match of.status {
-        Status::Completed | Status::Parked | Status::Refunded => {}
-        Status::Pending | Status::Processing | Status::Unknown | Status::Failed | Status::Cancelled => {
-            return Err(RefundRefused::NotCharged);
-        }
+        Status::Completed | Status::Parked | Status::Refunded | Status::Failed | Status::Cancelled => {}
+        Status::Pending | Status::Processing | Status::Unknown => return Err(RefundRefused::NotCharged),
     }
     if lineage == Lineage::Quarantined {
         return Err(RefundRefused::Quarantined);
     }
     if !of.is_on_record {
-        return Err(RefundRefused::ReferenceUnknown);
+        // An end without a charge; a late answer may have named one all the same.
+        let ended = matches!(of.status, Status::Failed | Status::Cancelled);
+        return Err(if ended { RefundRefused::NotCharged } else { RefundRefused::ReferenceUnknown });
     }
     if !of.offers {
         return Err(RefundRefused::NotOffered);

@@ -21,20 +21,26 @@ pub struct Case {
     pub expect: Result<i64, RefundRefused>,
 }
 
-/// Every case.
-#[must_use]
-pub fn cases() -> Vec<Case> {
-    use RefundRefused as No;
-    let all = price().minor.get();
-    let of = |status| Refundable {
+fn of(status: Status) -> Refundable {
+    Refundable {
         status,
         charge: price(),
         is_on_record: true,
         offers: true,
         is_anothers: false,
         reserved_minor: 0,
-    };
-    let case = |name, of, amount, expect| Case { name, of, amount, lineage: Lineage::Released, expect };
+    }
+}
+
+fn case(name: &'static str, of: Refundable, amount: Option<i64>, expect: Result<i64, RefundRefused>) -> Case {
+    Case { name, of, amount, lineage: Lineage::Released, expect }
+}
+
+/// Every case.
+#[must_use]
+pub fn cases() -> Vec<Case> {
+    use RefundRefused as No;
+    let all = price().minor.get();
     let completed = of(Status::Completed);
     let reserved = |reserved_minor| Refundable { reserved_minor, ..completed };
     let given_back = Refundable { reserved_minor: all, ..of(Status::Refunded) };
@@ -85,9 +91,15 @@ pub fn cases() -> Vec<Case> {
         ("of a pending payment", Status::Pending),
         ("of a payment that is being sent", Status::Processing),
         ("of a payment whose outcome is unknown", Status::Unknown),
-        ("of a failed payment", Status::Failed),
-        ("of a cancelled payment", Status::Cancelled),
     ];
     cases.extend(never.map(|(name, status)| case(name, of(status), None, Err(No::NotCharged))));
+    let ended = [
+        ("of a failed payment", "of a late charge of a failed payment", Status::Failed),
+        ("of a cancelled payment", "of a late charge of a cancelled payment", Status::Cancelled),
+    ];
+    for (none, late, status) in ended {
+        let bare = Refundable { is_on_record: false, ..of(status) };
+        cases.extend([case(none, bare, None, Err(No::NotCharged)), case(late, of(status), None, Ok(all))]);
+    }
     cases
 }

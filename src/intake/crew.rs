@@ -9,7 +9,7 @@ use super::problem::{Code, Problem};
 use super::wire::utc;
 use super::{Intake, headers, json, limits};
 use crate::domain::lease::Mono;
-use crate::platform::clock::Clock;
+use crate::platform::clock::SharedClock;
 use crate::schedule::Crew;
 use axum::body::Body;
 use axum::extract::State;
@@ -17,11 +17,14 @@ use axum::http::header::{CACHE_CONTROL, HeaderMap, HeaderValue};
 use axum::http::{Response, StatusCode};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json as value};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
 
 /// How old an answer about the ring may be.
 const KEPT: Duration = Duration::from_secs(10);
+/// Longest look: who looks holds the lock, and a database whose host is gone may never answer.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// What looks into the ring.
 pub trait Survey: Send + Sync {
@@ -98,31 +101,43 @@ pub(super) async fn buckets(
     let ring = intake.ring.as_ref().ok_or_else(away)?;
     // What is left of the request's time is for saying so.
     let patience = intake.request_timeout * 3 / 4;
-    looked(ring.as_ref(), &intake.surveyed, intake.clock.as_ref(), patience).await.map(fresh).ok_or_else(away)
+    looked(ring, &intake.surveyed, &intake.clock, patience, LONGEST).await.map(fresh).ok_or_else(away)
 }
 
 /// The ring as it was seen a moment ago, or as it is; nothing if Kafka says nothing for so long, as a frozen broker
 /// does.
 async fn looked(
-    ring: &dyn Survey,
-    surveyed: &Surveyed,
-    clock: &dyn Clock,
+    ring: &Arc<dyn Survey>,
+    surveyed: &Arc<Surveyed>,
+    clock: &SharedClock,
     patience: Duration,
+    longest: Duration,
 ) -> Option<Vec<u8>> {
     let look = async {
         // Whoever waits here finds the answer of the one before.
-        let mut last = surveyed.lock().await;
+        let mut last = Arc::clone(surveyed).lock_owned().await;
         let now = clock.mono();
         if let Some((asked_at, body)) = last.as_ref()
             && now.0.saturating_sub(asked_at.0) < KEPT
         {
             return Some(body.clone());
         }
-        let unseen = |error: &String| tracing::warn!(error, "the ring could not be looked at");
-        let data = ring.buckets().await.inspect_err(unseen).ok()?;
-        let body = value!({"data": data}).to_string().into_bytes();
-        *last = Some((now, body.clone()));
-        Some(body)
+        let (ring, clock) = (Arc::clone(ring), Arc::clone(clock));
+        // With the lock in a task of its own: a look blocks a thread for longer than who asked for it has patience,
+        // and the next one must not begin beside it.
+        let seen = tokio::spawn(async move {
+            let unseen = |error: &String| tracing::warn!(error, "the ring could not be looked at");
+            let data = tokio::select! {
+                biased;
+                data = ring.buckets() => data,
+                () = clock.sleep(longest) => Err(format!("nothing was answered within {longest:?}")),
+            };
+            let data = data.inspect_err(unseen).ok()?;
+            let body = value!({"data": data}).to_string().into_bytes();
+            *last = Some((now, body.clone()));
+            Some(body)
+        });
+        seen.await.ok().flatten()
     };
     tokio::select! {
         biased;
@@ -142,29 +157,51 @@ mod tests {
     use super::*;
     use crate::platform::clock::Host;
     use futures_util::FutureExt;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use tokio::sync::Notify;
 
-    struct Frozen;
-    impl Survey for Frozen {
-        fn buckets(&self) -> BoxFuture<'_, Result<Value, String>> {
-            std::future::pending().boxed()
-        }
+    #[derive(Default)]
+    struct Slow {
+        asked: AtomicUsize,
+        answers: Notify,
     }
 
-    struct Prompt;
-    impl Survey for Prompt {
+    impl Survey for Slow {
         fn buckets(&self) -> BoxFuture<'_, Result<Value, String>> {
-            std::future::ready(Ok(value!([1]))).boxed()
+            async move {
+                self.asked.fetch_add(1, Ordering::Relaxed);
+                self.answers.notified().await;
+                Ok(value!([1]))
+            }
+            .boxed()
         }
     }
 
     #[tokio::test]
-    async fn a_ring_that_says_nothing_is_told_of_in_time_whoever_waits_for_the_other() {
-        let surveyed = Surveyed::default();
-        let look = || looked(&Frozen, &surveyed, &Host, Duration::from_millis(50));
+    async fn a_ring_that_says_nothing_is_looked_at_once_however_many_have_no_patience_left() {
+        let (surveyed, clock): (Arc<Surveyed>, SharedClock) = (Arc::default(), Arc::new(Host));
+        let slow = Arc::new(Slow::default());
+        let ring: Arc<dyn Survey> = slow.clone();
+        let look = || looked(&ring, &surveyed, &clock, Duration::from_millis(50), LONGEST);
         assert_eq!(futures_util::join!(look(), look()), (None, None));
-        let seen = looked(&Prompt, &surveyed, &Host, Duration::from_secs(60)).await;
+        assert_eq!(look().await, None);
+        assert_eq!(slow.asked.load(Ordering::Relaxed), 1);
+        slow.answers.notify_one();
+        let seen = looked(&ring, &surveyed, &clock, Duration::from_secs(60), LONGEST).await;
         assert_eq!(seen.as_deref(), Some(&br#"{"data":[1]}"#[..]), "the lock is free again");
-        let kept = looked(&Frozen, &surveyed, &Host, Duration::from_secs(60)).await;
-        assert_eq!(kept, seen, "it is not asked again so soon");
+        let kept = looked(&ring, &surveyed, &clock, Duration::from_secs(60), LONGEST).await;
+        assert_eq!((kept, slow.asked.load(Ordering::Relaxed)), (seen, 1), "it is not asked again so soon");
+    }
+
+    #[tokio::test]
+    async fn a_look_that_would_never_end_keeps_nobody_from_the_next_one() {
+        let (surveyed, clock): (Arc<Surveyed>, SharedClock) = (Arc::default(), Arc::new(Host));
+        let slow = Arc::new(Slow::default());
+        let ring: Arc<dyn Survey> = slow.clone();
+        for asked in 1..=2 {
+            let (patience, longest) = (Duration::from_secs(60), Duration::from_millis(20));
+            assert_eq!(looked(&ring, &surveyed, &clock, patience, longest).await, None);
+            assert_eq!(slow.asked.load(Ordering::Relaxed), asked);
+        }
     }
 }

@@ -88,7 +88,7 @@ impl Write for Outflow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::platform::clock::Host;
+    use crate::platform::clock::{Clock, Host};
     use std::future::poll_fn;
     use std::sync::Arc;
     use tokio::io::AsyncReadExt;
@@ -120,10 +120,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_that_reads_goes_on_for_longer_than_the_limit() {
-        let (mut outflow, mut client) = pair(200).await;
+        let (mut outflow, mut client) = pair(300).await;
+        // Slower than the limit in sum, and faster at each step.
         let reader = tokio::spawn(async move {
-            let (mut buffer, mut read) = (vec![0; 64 * 1024], 0);
+            let (mut buffer, mut read, mut rests_at) = (vec![0; 64 * 1024], 0, 0);
             while read < 32 * 1024 * 1024 {
+                if read >= rests_at {
+                    rests_at += 1024 * 1024;
+                    Host.sleep(Duration::from_millis(20)).await;
+                }
                 read += client.read(&mut buffer).await.unwrap();
             }
         });

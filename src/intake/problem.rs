@@ -107,7 +107,7 @@ codes! {
     OutcomeUnknown = "OUTCOME_UNKNOWN", 409, No, "The outcome is not known yet", "A charge may have happened. Its outcome is being asked for; until then it cannot be cancelled, because its gateway does not void.";
     AlreadyFinal = "ALREADY_FINAL", 409, No, "The payment is final", "It was completed, failed or refunded, and nothing is left to cancel.";
     Parked = "PARKED", 409, No, "The payment is held for a human", "An operator decides what becomes of it.";
-    NotCharged = "not_charged", 409, No, "There is no charge to give back", "Only a completed or a parked payment has one.";
+    NotCharged = "not_charged", 409, No, "There is no charge to give back", "It is open, or it ended without a charge that anybody knows of.";
     ReferenceUnknown = "reference_unknown", 409, No, "The charge is not this payment's", "gatewayReference must be one that the gateway gave for this payment; its record shows it.";
     RefundsNotOffered = "refunds_not_offered", 409, No, "The gateway does not refund here", "gateway.refunds must be set where the gateway is proven to refund as its contract says.";
     NothingToRefund = "nothing_to_refund", 409, No, "Nothing is left of the charge", "All of it is given back or promised back; GET /v1/ops/refunds?paymentId= shows by which refunds.";

@@ -94,6 +94,7 @@ fn refunds(
         brake,
         ladders: ladders(&process.config.ladder),
         margin: process.config.worker.margin,
+        at_once: process.config.worker.max_in_flight,
         name,
         clock: process.clock.clone(),
         dice: process.dice.clone(),

@@ -125,6 +125,10 @@ async fn written(
             let what = "a gateway reference already belongs to another payment: one charge for two";
             violation::seen(Invariant::M9, payment.map(|payment| payment.id), what);
         }
+        if found.try_get("is_second_charge")? {
+            let what = "a late answer named another charge than the one that is written now";
+            violation::seen(Invariant::M1, payment.map(|payment| payment.id), what);
+        }
         let twice = written.insert(claim, row::status(found, "status")?).is_some();
         let fence: i64 = found.try_get("fence")?;
         if is_stale(twice, payment.map(|payment| payment.fence), Fence(fence)) {

@@ -167,11 +167,15 @@ impl Site {
     }
 
     fn refunder(&self, name: &str) -> Refunder {
+        self.paced(name, Arc::new(Pacer::unlimited()))
+    }
+
+    fn paced(&self, name: &str, pacer: Arc<Pacer>) -> Refunder {
         let soon = vec![Duration::from_millis(1)];
         Refunder::new(RefundParts {
             schedule: self.world.worker.clone(),
             gateway: self.gateway.clone(),
-            pacer: Arc::new(Pacer::unlimited()),
+            pacer,
             brake: Arc::new(Brake::default()),
             ladders: Ladders {
                 reask: soon.clone(),
@@ -180,6 +184,7 @@ impl Site {
                 ..Ladders::default()
             },
             margin: Duration::from_secs(1),
+            at_once: 256,
             name: WorkerName(name.into()),
             clock: Arc::new(Host),
             dice: Arc::new(Os),

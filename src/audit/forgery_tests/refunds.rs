@@ -103,6 +103,18 @@ fn a_charge_is_given_back_up_to_what_it_took_whatever_was_asked() {
 }
 
 #[test]
+fn of_two_charges_of_one_payment_neither_is_given_back_beyond_the_larger_one() {
+    let mut records = given_back();
+    let mut less = line(9, &id().to_string(), "charged");
+    less.taken = Some(Box::new(Taken { amount: 1_000, currency: "EUR".into() }));
+    records.ledger.push(less);
+    assert!(!found(&records, Valid::False).contains("M10"), "what came back is the other one's");
+    records.refunds.push(row(14, 1, RefundStatus::Refunded));
+    records.ledger.push(given(14, 1, "refunded"));
+    assert!(found(&records, Valid::False).contains("M10"), "more than either took");
+}
+
+#[test]
 fn a_part_that_came_back_while_it_was_read_is_not_held_against_anybody() {
     let mut records = given_back();
     records.ledger.truncate(3);

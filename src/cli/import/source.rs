@@ -287,15 +287,22 @@ fn torn(came: &Came, headline: &StringRecord) -> Why {
 }
 
 /// A quote that was not closed takes what follows for text, up to the next one. Where that ends a cell too, the
-/// file is in order as CSV, and a payment is in a text.
+/// file is in order as CSV, and a payment is in a text: as a line of its own, or as the end of one that the cell
+/// begins in and the beginning of one that it ends in.
 fn swallows_a_row(record: &StringRecord, columns: &[Column]) -> bool {
     let amount = columns.iter().position(|column| *column == Column::Number("amount"));
-    let is_row = |line: &str| {
-        let cells: Vec<&str> = line.split(',').collect();
+    let is_row = |cells: &[&str]| {
         let amount = amount.and_then(|at| cells.get(at)).map(|cell| cell.trim().trim_matches('"'));
         cells.len() == columns.len() && amount.is_some_and(|amount| amount.parse::<i64>().is_ok())
     };
-    record.iter().any(|cell| cell.split(['\n', '\r']).skip(1).any(is_row))
+    let cells: Vec<&str> = record.iter().collect();
+    cells.iter().enumerate().any(|(at, cell)| {
+        let lines: Vec<Vec<&str>> = cell.split(['\n', '\r']).map(|line| line.split(',').collect()).collect();
+        let [first, .., last] = lines.as_slice() else { return false };
+        let opened = [&cells[..at], first].concat();
+        let closed = [last, &cells[at + 1..]].concat();
+        lines[1..].iter().any(|line| is_row(line)) || (is_row(&opened) && is_row(&closed))
+    })
 }
 
 fn of_record(
@@ -440,14 +447,18 @@ impl Keys {
 
     /// The API would answer the second row of a key with the payment of the first, and it would count as paid.
     fn only_once(&mut self, key: &str) -> Result<(), Why> {
-        // Quotes around a key are not part of it.
-        let bare = key.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(key);
+        // Quotes around a key are not part of it, nor is what escapes one within them.
+        let bare = match key.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+            Some(quoted) => quoted.replace("\\\"", "\"").replace("\\\\", "\\"),
+            None => key.to_owned(),
+        };
         let mut short = [0; 16];
         short.copy_from_slice(&Sha256::digest(bare)[..16]);
         if self.seen.insert(u128::from_le_bytes(short)) {
             return Ok(());
         }
-        Err(Why::new("duplicate_item_key", format!("A row before it in the file has the key {key} too.")))
+        // The key is not repeated: nothing has said yet that it is no card number.
+        Err(Why::new("duplicate_item_key", "A row before it in the file has its key too."))
     }
 }
 

@@ -177,11 +177,25 @@ fn a_broken_cell_and_one_that_holds_a_row_are_rejected_at_their_places() {
 }
 
 #[test]
+fn a_row_that_ends_behind_the_cell_that_took_it_is_seen_and_text_is_not_taken_for_one() {
+    for text in [
+        "payee,amount,dueAt,description,metadata.order\na,1,t,\"open,o-1\nb,2,t,5\",o-2\n",
+        "payee,description,amount,dueAt\r\na,\"open,1,t\r\nb,5\",2,t\r\n",
+    ] {
+        assert_eq!(code(&rows(text.as_bytes(), Format::Csv, None)[0]), "malformed_csv", "{text:?}");
+    }
+    let fine = "payee,description,amount,dueAt\na,\"hello\nDear Ann, thanks\",2,t\n";
+    assert_eq!(draft(&rows(fine.as_bytes(), Format::Csv, None)[0]).1["amount"], 2);
+}
+
+#[test]
 fn the_second_row_of_a_key_is_rejected_whatever_else_it_says() {
     let text = "payee,amount,dueAt,idempotencyKey\na,1,t,k\nb,x,t,l\nb,2,t,l\na,1,t,k\na,1,t,\"\"\"k\"\"\"\n";
     let csv = rows(text.as_bytes(), Format::Csv, None);
     assert_eq!((draft(&csv[0]).0, code(&csv[1]), draft(&csv[2]).0), ("k", "wrong_type", "l"));
     assert_eq!((code(&csv[3]), code(&csv[4])), ("duplicate_item_key", "duplicate_item_key"));
+    let text = "payee,amount,dueAt,idempotencyKey\na,1,t,\"a\"\"b\"\na,1,t,\"\"\"a\\\"\"b\"\"\"\n";
+    assert_eq!(code(&rows(text.as_bytes(), Format::Csv, None)[1]), "duplicate_item_key", "{text}");
     let lines =
         rows(b"{\"idempotencyKey\":\"k\"}\n{\"idempotencyKey\":\"k\"}\n{}\n{}\n", Format::Ndjson, None);
     assert_eq!(code(&lines[1]), "duplicate_item_key");

@@ -56,6 +56,7 @@ const DANGEROUS: &[(&[&str], &str)] = &[
     (&["sandbox.burst=5"], "sandbox.burst = 5, sandbox.rate = 0"),
     (&["client.url=punctual.example"], "client.url = punctual.example"),
     (&["client.url=https://ann:hush@h"], "client.url = https://***@h"),
+    (&["client.url=https://ann:hu/sh@h"], "client.url = https://***@h"),
     (&["client.timeout=0s"], "client.timeout = 0s"),
     (&["sandbox.fee_basis_points=10001"], "sandbox.fee_fixed_minor = 25, sandbox.fee_basis_points = 10001"),
 ];

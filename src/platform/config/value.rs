@@ -94,7 +94,12 @@ impl Value for String {
 pub fn without_user(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
     let authority = rest.find(['/', '?', '#']).map_or(rest, |end| &rest[..end]);
-    match authority.rfind('@') {
+    // Behind its last colon stands a port; anything else is a password that has one of those characters in it.
+    let is_port = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_cut = !authority.contains('@')
+        && !authority.ends_with(']')
+        && authority.rsplit_once(':').is_some_and(|(_, behind)| !is_port(behind));
+    match (if is_cut { rest } else { authority }).rfind('@') {
         Some(at) => format!("{scheme}://***{}", &rest[at..]),
         None => text.to_owned(),
     }
@@ -276,7 +281,11 @@ mod tests {
     fn an_address_shows_no_password() {
         for (text, shown) in [
             ("https://ann:hush@h:1/a@b", "https://***@h:1/a@b"),
+            ("https://ann:hu/sh@h", "https://***@h"),
+            ("https://ann:#hu?sh@h/x", "https://***@h/x"),
             ("http://h/a@b", "http://h/a@b"),
+            ("http://h:1/a@b", "http://h:1/a@b"),
+            ("http://[::1]/a@b", "http://[::1]/a@b"),
             ("ann@example", "ann@example"),
         ] {
             assert_eq!(text.to_owned().show(), shown);

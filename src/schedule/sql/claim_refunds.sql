@@ -12,11 +12,11 @@ WITH moment AS MATERIALIZED (
       -- R4: a key is unique only within its account.
       AND (r.account IS NULL OR r.account = $2)
       AND lineage_is_released()
-      -- A payment that was released again has its own claims; what is given back waits for their end. One that is
-      -- REFUNDED may have another charge on record.
+      -- A payment that was released again has its own claims; what is given back waits for their end. One that
+      -- ended otherwise may have a late charge on record.
       AND EXISTS (SELECT 1 FROM payments p
                   WHERE p.due_day = r.payment_day AND p.id = r.payment_id
-                    AND p.status IN ('COMPLETED', 'PARKED', 'REFUNDED'))
+                    AND p.status IN ('COMPLETED', 'PARKED', 'REFUNDED', 'FAILED', 'CANCELLED'))
       AND NOT EXISTS (
           SELECT 1 FROM kill_switches k
           WHERE k.kind = 'global' OR k.kind = 'gateway' AND k.value = r.gateway

@@ -121,5 +121,10 @@ SELECT w.claim AS claim_id, w.status, w.fence,
        w.reference IS NOT NULL AND EXISTS (
            SELECT 1 FROM gateway_refs g
            WHERE g.gateway = w.gateway AND g.reference = w.reference AND g.payment_id <> w.id
-       ) AS reference_is_anothers
+       ) AS reference_is_anothers,
+       -- A late answer named a charge before, and not this one, whose name would have been there.
+       w.attempt > 1 AND EXISTS (SELECT 1 FROM reference r WHERE r.payment_id = w.id)
+       AND EXISTS (SELECT 1 FROM attempts t
+                   WHERE t.due_day = $1 AND t.payment_id = w.id AND t.fenced AND t.verdict = 'charged')
+           AS is_second_charge
 FROM written w

@@ -32,6 +32,10 @@ async fn a_refund_says_its_key_before_it_is_sent_and_is_repeated_with_it() {
     assert!(ran.code == Some(4) && ran.err.contains("approvals approve a-1"), "{ran:?}");
     stub.run(&[&line[..], &["--idempotency-key", &key]].concat()).await;
     assert_eq!(stub.seen()[1].key.as_deref(), Some(key.as_str()));
+    // A commit may be behind what says that it is not there.
+    let away = Stub::start(|_, _| Reply::problem(503, "unavailable")).await;
+    let ran = away.run(&line).await;
+    assert!(ran.code == Some(1) && ran.err.contains("Say the same again with --idempotency-key"), "{ran:?}");
 }
 
 #[tokio::test]

@@ -218,7 +218,8 @@ async fn an_import_gives_up_on_an_api_that_takes_nothing_and_goes_on_later() {
         "{ran:?}"
     );
     let refused = Stub::start(|_, _| Reply::problem(403, "missing_scope")).await;
-    assert_eq!(refused.run(&["import", &file, "--rejects", "r"]).await.code, Some(4));
+    let other = write(folder.path(), "other.csv", text);
+    assert_eq!(refused.run(&["import", &other]).await.code, Some(4));
     let changed = write(folder.path(), "payments.csv", &format!("{text}sim_ok,2,EUR,2030-01-31T09:00:00Z\n"));
     let ran = away.run(&["import", &changed, "--give-up-after", "300ms"]).await;
     assert!(ran.code == Some(2) && ran.err.contains("other content"), "{ran:?}");
@@ -248,6 +249,12 @@ async fn the_first_question_of_an_import_has_the_patience_of_the_others() {
     let ran = run(&format!("http://{nobody}"), &["import", &file, "--give-up-after", "300ms"]).await;
     assert!(ran.code == Some(1) && ran.err.contains("took nothing for"), "{ran:?}");
     assert!(ran.err.contains("The same command goes on"), "{ran:?}");
+    // What is in the way is told without it.
+    let rejects = format!("{file}.rejects");
+    std::fs::write(&rejects, "somebody's").expect("written");
+    let ran = run(&format!("http://{nobody}"), &["import", &file, "--give-up-after", "300ms"]).await;
+    assert!(ran.code == Some(2) && ran.err.contains("is there already"), "{ran:?}");
+    std::fs::remove_file(&rejects).expect("removed");
     // To be asked later than there is patience is known at once.
     let later = Stub::start(|_, _| Reply::problem(429, "rate_limited").with("retry-after", "3600")).await;
     let ran = later.run(&["import", &file]).await;

@@ -171,7 +171,17 @@ async fn success_without_a_payment_is_no_success() {
     let stub = Stub::start(|_, _| Reply::json(200, &json!({}))).await;
     let ran = stub.run(&[&USUAL[..], &["--due-at", "+1h"]].concat()).await;
     assert!(ran.code == Some(1) && ran.err.contains("--idempotency-key"), "{ran:?}");
-    for rest in [&["payment", "show", "p-1"][..], &["payment", "list"], &["gateway", "list"]] {
+    for rest in [
+        &["payment", "show", "p-1"][..],
+        &["payment", "list"],
+        &["gateway", "list"],
+        &["caps", "show", "shop"],
+        &["caps", "set", "shop", "EUR", "--none", "--reason", "r", "--yes"],
+        &["approvals", "show", "a-1"],
+        &["refund", "show", "r-1"],
+        &["parked", "show", "p-1"],
+        &["parked", "redrive", "p-1", "--dry-run", "--reason", "r"],
+    ] {
         let ran = stub.run(rest).await;
         assert!(ran.code == Some(1) && ran.out.is_empty(), "{rest:?}: {ran:?}");
     }

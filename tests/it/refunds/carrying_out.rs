@@ -8,6 +8,8 @@ use punctual::domain::refund::{RefundDecision, RefundRefused, RefundSends, Refun
 use punctual::domain::state::Status;
 use punctual::domain::switches::{SwitchKind, Turned};
 use punctual::schedule::{AnsweredRefund, ClaimedRefund, How, RefundAnswer, RefundAsked, RefundSettled};
+use punctual::worker::Pacer;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -53,7 +55,7 @@ async fn a_refund_whose_answer_is_lost_is_asked_about_and_given_back_once() {
 }
 
 #[tokio::test]
-async fn refunds_that_hang_hold_up_no_other() {
+async fn refunds_that_hang_hold_up_no_other_and_no_charge() {
     let site = Site::patient(Duration::from_secs(10)).await;
     for n in 0..12 {
         let of = site.completed(&format!("k{n}"), "sim_refund_timeout").await;
@@ -65,7 +67,8 @@ async fn refunds_that_hang_hold_up_no_other() {
     let stopped = async {
         let _ = stopped.await;
     };
-    let work = tokio::spawn(site.refunder("w1/1").run(stopped));
+    let pacer = Arc::new(Pacer::unlimited());
+    let work = tokio::spawn(site.paced("w1/1", Arc::clone(&pacer)).run(stopped));
     eventually("the one that is answered is done", Duration::from_secs(8), || async {
         (site.stands(&well).await.status == RefundStatus::Refunded).then_some(())
     })
@@ -75,6 +78,7 @@ async fn refunds_that_hang_hold_up_no_other() {
     drop(stop);
     work.await.expect("it ends what it began");
     assert_eq!(site.world.one::<i64>(sending).await, 0);
+    assert!(!pacer.is_urgent(), "twelve calls that failed say nothing about charges");
 }
 
 #[tokio::test]
@@ -193,6 +197,20 @@ async fn a_second_charge_that_comes_to_light_after_the_first_was_given_back_is_g
     );
     assert_eq!(site.world.row(of.0).await.status, Status::Refunded);
     assert_eq!(site.causes(of.0).await, "created claimed settled refunded noted");
+}
+
+#[tokio::test]
+async fn a_late_charge_of_a_payment_that_failed_or_was_cancelled_is_given_back() {
+    for status in [Status::Failed, Status::Cancelled] {
+        let site = Site::start().await;
+        let of = site.completed("k1", "sim_ok").await;
+        let ended = format!("UPDATE payments SET status = '{}' WHERE id = '{}'", status.as_str(), of.0);
+        site.world.run(&ended).await;
+        let refund = site.allowed("r1", &of, None).await;
+        site.turns_until(&refund, RefundStatus::Refunded).await;
+        assert_eq!((site.given_back().await, site.world.row(of.0).await.status), (CHARGE, status));
+        assert!(site.causes(of.0).await.ends_with(" noted"), "{status:?}");
+    }
 }
 
 #[tokio::test]

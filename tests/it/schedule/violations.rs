@@ -58,6 +58,21 @@ async fn a_sound_life_breaks_no_promise_and_every_series_exists_as_zero() {
 }
 
 #[tokio::test]
+async fn a_second_charge_is_seen_also_where_the_late_one_is_heard_of_first() {
+    let recorder = counted();
+    let _guard = set_default_local_recorder(&recorder);
+    let world = World::new().await;
+    let due = world.due("k1").await;
+    let zombie = world.claim_one(&due).await;
+    world.reap(due.payment).await;
+    let again = world.claim_one(&notice(&world.row(due.payment).await)).await;
+    settle(&world, completed(zombie, "ch_1")).await;
+    assert_eq!(seen(&recorder), []);
+    settle(&world, completed(again, "ch_2")).await;
+    assert_eq!(seen(&recorder), once("M1"));
+}
+
+#[tokio::test]
 async fn a_history_row_that_was_changed_or_removed_is_seen_by_whoever_reads_it() {
     for (change, number) in [
         ("UPDATE payment_history SET detail = '{ }' WHERE seq = 2", "H2"),
