@@ -7,7 +7,7 @@ mod clocks;
 mod contracts;
 mod crowd;
 mod fairness;
-mod group;
+pub mod group;
 mod late;
 mod loss;
 mod members;

@@ -3,6 +3,7 @@
 
 use super::told::Told;
 use crate::figures::Figures;
+use crate::ring::group::Group;
 use crate::support::cells::{Outcome, rest};
 use crate::support::eventually;
 use crate::support::installation::{Client, Installation};
@@ -129,7 +130,10 @@ async fn begun(others: Others) -> Installation {
         site.start("api", "api-2", &[("gateway.name", "other")]).await;
         let settings = [("gateway.name", "other"), ("gateway.account", "other-1"), ("kafka.group", &group)];
         site.start("worker", "worker-3", &settings).await;
+        Group::of(&site).beside(&group).is_shared_by(1).await;
     }
+    // What follows is of workers at work, not of how they begin.
+    Group::of(&site).is_shared_by(2).await;
     site
 }
 

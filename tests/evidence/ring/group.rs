@@ -1,5 +1,6 @@
 //! The workers' group as the brokers tell it: who has which partitions, and what is committed.
 
+use crate::support::eventually;
 use crate::support::installation::Installation;
 use chrono::{DateTime, Utc};
 use punctual::bucket::Names;
@@ -51,6 +52,23 @@ impl Group {
             prefix: site.setting("kafka.topic_prefix").to_owned(),
             partitions: site.setting("kafka.partitions").parse().expect("a number"),
         }
+    }
+
+    /// The group of this name beside it, on the same ring.
+    pub fn beside(&self, name: &str) -> Self {
+        Self { group: name.to_owned(), ..self.clone() }
+    }
+
+    /// Waits until so many workers have everything between them.
+    pub async fn is_shared_by(&self, workers: usize) -> Shares {
+        // 60 minutes and the late ones.
+        let all = 61 * usize::try_from(self.partitions).expect("positive");
+        eventually(&format!("{workers} members have everything"), Duration::from_secs(90), || async {
+            let group = self.clone();
+            let shares = tokio::task::spawn_blocking(move || group.shares()).await.expect("it asks on")?;
+            (shares.members == workers && shares.assigned == all).then_some(shares)
+        })
+        .await
     }
 
     fn observer(&self) -> BaseConsumer {

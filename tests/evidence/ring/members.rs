@@ -84,13 +84,7 @@ struct Change {
 /// Waits until so many workers have everything; says how long it took and how it is shared.
 async fn shared(figures: &mut Figures, group: &Group, name: &str, workers: usize, bound_s: i64) {
     let start = Instant::now();
-    let shares =
-        eventually(&format!("{workers} members have everything"), Duration::from_secs(90), || async {
-            let group = group.clone();
-            let shares = tokio::task::spawn_blocking(move || group.shares()).await.expect("it asks on")?;
-            (shares.members == workers && shares.assigned == 61 * PARTITIONS).then_some(shares)
-        })
-        .await;
+    let shares = group.is_shared_by(workers).await;
     let took = start.elapsed();
     let fair = PARTITIONS.div_ceil(workers);
     let shown = format!("{} of {PARTITIONS} partitions, after {} ms", shares.largest, took.as_millis());
