@@ -25,7 +25,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(20);
-/// A question is repeated so often while partitions have no leader, or a new one that we do not know.
+/// A question is repeated so often while partitions have no leader or their group no coordinator, or a new one that
+/// we do not know.
 const LEADERS_CHANGE: usize = 40;
 /// Between two of them.
 const LEADERS_SETTLE: Duration = Duration::from_millis(250);
@@ -155,7 +156,7 @@ impl Span {
             }
         }
         let all = |offset| list(parts.iter().map(|part| (part, offset)));
-        let committed = offsets(&consumer.committed_offsets(all(Offset::Invalid)?, ANSWER_WITHIN)?);
+        let committed = committed(&consumer, &all(Offset::Invalid)?)?;
         let asked = |offset| places(&consumer, &all(offset)?);
         let ends = asked(Offset::End)?;
         let first = asked(Offset::Beginning)?;
@@ -257,16 +258,31 @@ impl Span {
     }
 }
 
-/// The offset of each partition at the instant or end that the list names. A topic that was made a moment ago,
-/// or a broker that has just gone, has no leader for a while: that is no answer, and is asked again.
+/// The offset of each partition at the instant or end that the list names.
 pub(super) fn places(
     consumer: &BaseConsumer<Logged>,
     at: &TopicPartitionList,
 ) -> Result<BTreeMap<PartName, i64>, KafkaError> {
-    let ask = || consumer.offsets_for_times(at.clone(), ANSWER_WITHIN);
+    patiently(consumer, || consumer.offsets_for_times(at.clone(), ANSWER_WITHIN))
+}
+
+/// What the workers' group has committed of these partitions.
+pub(super) fn committed(
+    consumer: &BaseConsumer<Logged>,
+    of: &TopicPartitionList,
+) -> Result<BTreeMap<PartName, i64>, KafkaError> {
+    patiently(consumer, || consumer.committed_offsets(of.clone(), ANSWER_WITHIN))
+}
+
+/// A topic that was made a moment ago, or a broker that has just gone or come, has no leader for a while, and a
+/// group no coordinator: that is no answer, and is asked again.
+fn patiently(
+    consumer: &BaseConsumer<Logged>,
+    ask: impl Fn() -> Result<TopicPartitionList, KafkaError>,
+) -> Result<BTreeMap<PartName, i64>, KafkaError> {
     let mut answer = ask();
     for _ in 0..LEADERS_CHANGE {
-        if !matches!(&answer, Err(KafkaError::MetadataFetch(code)) if leader_changes(*code)) {
+        if !matches!(&answer, Err(KafkaError::MetadataFetch(code)) if changes_hands(*code)) {
             break;
         }
         // Nothing is assigned, so nothing comes: this waits, and lets the client learn.
@@ -276,11 +292,21 @@ pub(super) fn places(
     Ok(offsets(&answer?))
 }
 
-fn leader_changes(code: RDKafkaErrorCode) -> bool {
+fn changes_hands(code: RDKafkaErrorCode) -> bool {
     use RDKafkaErrorCode::{
-        FencedLeaderEpoch, LeaderNotAvailable, NotLeaderForPartition, UnknownLeaderEpoch,
+        CoordinatorLoadInProgress, CoordinatorNotAvailable, FencedLeaderEpoch, LeaderNotAvailable,
+        NotCoordinator, NotLeaderForPartition, UnknownLeaderEpoch,
     };
-    matches!(code, LeaderNotAvailable | NotLeaderForPartition | FencedLeaderEpoch | UnknownLeaderEpoch)
+    matches!(
+        code,
+        LeaderNotAvailable
+            | NotLeaderForPartition
+            | FencedLeaderEpoch
+            | UnknownLeaderEpoch
+            | NotCoordinator
+            | CoordinatorNotAvailable
+            | CoordinatorLoadInProgress
+    )
 }
 
 pub(super) fn list<'a>(
@@ -306,12 +332,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_leader_that_changes_is_waited_for() {
-        for code in [RDKafkaErrorCode::NotLeaderForPartition, RDKafkaErrorCode::LeaderNotAvailable] {
-            assert!(leader_changes(code), "{code}");
+    fn only_leaders_and_coordinators_that_change_are_waited_for() {
+        use RDKafkaErrorCode::{LeaderNotAvailable, NotCoordinator, NotLeaderForPartition};
+        for code in [NotLeaderForPartition, LeaderNotAvailable, NotCoordinator] {
+            assert!(changes_hands(code), "{code}");
         }
         for code in [RDKafkaErrorCode::TopicAuthorizationFailed, RDKafkaErrorCode::OperationTimedOut] {
-            assert!(!leader_changes(code), "{code}");
+            assert!(!changes_hands(code), "{code}");
         }
     }
 }

@@ -8,7 +8,7 @@
 //! staged earlier than [`LONGEST_LEAD`] before its minute.
 
 use super::consumer::observer;
-use super::dump::{ANSWER_WITHIN, DumpError, PartName, list, offsets, places};
+use super::dump::{ANSWER_WITHIN, DumpError, PartName, committed, list, places};
 use super::names::Names;
 use super::notice::{BadNotice, Read, decode};
 use crate::domain::bucket::{Channel, LONGEST_LEAD, channels, coming_minute};
@@ -61,7 +61,7 @@ pub fn survey(kafka: &Kafka, now: DateTime<Utc>) -> Result<Vec<(Channel, Vec<Par
     }
     let all = |offset| list(parts.iter().map(|part| (part, offset)));
     // Committed first: what is complete then is complete in what follows.
-    let committed = offsets(&consumer.committed_offsets(all(Offset::Invalid)?, ANSWER_WITHIN)?);
+    let committed = committed(&consumer, &all(Offset::Invalid)?)?;
     let ends = places(&consumer, &all(Offset::End)?)?;
     let begins = places(&consumer, &all(Offset::Beginning)?)?;
     // The protocol takes an instant where an offset stands.
@@ -119,7 +119,7 @@ pub fn peek(kafka: &Kafka, channel: Channel, limit: usize) -> Result<Vec<Peeked>
     let consumer = observer(kafka)?;
     let parts = partitions(&consumer, &Names::new(&kafka.topic_prefix).topic(channel))?;
     let all = |offset| list(parts.iter().map(|part| (part, offset)));
-    let committed = offsets(&consumer.committed_offsets(all(Offset::Invalid)?, ANSWER_WITHIN)?);
+    let committed = committed(&consumer, &all(Offset::Invalid)?)?;
     let ends = places(&consumer, &all(Offset::End)?)?;
     let begins = places(&consumer, &all(Offset::Beginning)?)?;
     let most = i64::try_from(limit).unwrap_or(i64::MAX);
