@@ -1,5 +1,5 @@
 # The commands of daily work. Everything they start, they stop.
-.PHONY: run test simulate bench evidence-main evidence-proof evidence-money evidence-ring evidence-api check fmt install
+.PHONY: run test simulate bench evidence-main evidence-proof evidence-money evidence-ring evidence-api evidence-outcomes check fmt install
 
 # Everything on this machine, ready to try.
 run: install
@@ -48,6 +48,13 @@ evidence-api: install
 	@.ci/install chromium
 	cargo test --locked --release --test evidence --no-run
 	PUNCTUAL_PROFILE=release PUNCTUAL_IMPORT_ROWS=$(or $(ROWS),100000) .ci/with-services cargo test --locked --release --test evidence -- api $(PART)
+
+# What leaves and what comes back must show on real services: settlement files against other readers, injected
+# defects, a million lines, webhooks under failures, a day of chaos reconciled, a restored backup, every event
+# against its schema. Twenty-five minutes after the build at most; PART="names" runs those parts of it.
+evidence-outcomes: install
+	cargo test --locked --release --test evidence --test it --no-run
+	PUNCTUAL_PROFILE=release .ci/with-services cargo test --locked --release --test evidence -- outcomes $(PART)
 
 # A million payments in worlds full of faults, on virtual time, optimised: every promise checked, every
 # situation counted, a figure a line. A few minutes after the build; PAYMENTS=10000 is quicker.

@@ -7,6 +7,7 @@
 
 mod api_keys;
 mod approvals;
+mod assets;
 mod audit;
 mod bucket;
 mod caps;
@@ -18,17 +19,24 @@ mod keys;
 mod output;
 mod parked;
 mod payment;
+mod reconcile;
 mod refund;
+mod quarantine;
 mod remote;
+mod replay;
 mod set_up;
 #[cfg(feature = "simulation")]
 mod simulate;
+mod webhooks;
 
 pub use audit::AuditCheck;
 pub use bucket::Bucket;
 pub use keys::Keys;
 pub use output::{Output, print};
-pub use set_up::{Migrate, Topics};
+pub use reconcile::ReconcileRun;
+pub(crate) use reconcile::sheet as reconcile_sheet;
+pub use replay::{Replay, Since, Topic as ReplayTopic};
+pub use set_up::{Migrate, Rebuild, RebuildPart, Topics};
 
 use crate::platform::config::{self, Config, Inputs, Loaded, Problems};
 use crate::platform::exit::Exit;
@@ -74,6 +82,9 @@ enum Command {
     /// Give money back.
     #[command(subcommand)]
     Refund(Box<refund::Refund>),
+    /// Our ledger against the gateway's own report, both ways.
+    #[command(subcommand)]
+    Reconcile(Box<reconcile::Reconcile>),
     /// What waits for a second person.
     #[command(subcommand)]
     Approvals(approvals::Approvals),
@@ -85,12 +96,21 @@ enum Command {
     /// Kill switches: stop charges of a kind.
     #[command(subcommand)]
     Switch(gateway::Switch),
+    /// A database that was restored or has lost commits: why nothing is claimed, and its release.
+    #[command(subcommand)]
+    Quarantine(quarantine::Quarantine),
     /// API keys, through the API and with an audit.
     #[command(subcommand)]
     ApiKeys(api_keys::ApiKeys),
+    /// Where you are told of your payments, and what came of it.
+    #[command(subcommand)]
+    Webhooks(Box<webhooks::Webhooks>),
     /// What an API client may create in one day.
     #[command(subcommand)]
     Caps(caps::Caps),
+    /// What goes with the binary: alerts, dashboards, runbooks, documents.
+    #[command(subcommand)]
+    Assets(assets::Assets),
     /// What a shell needs to complete this command line.
     #[command(after_long_help = completions::HELP)]
     Completions {
@@ -100,6 +120,8 @@ enum Command {
     },
     #[command(flatten)]
     Role(Role),
+    /// Publish the history of every payment as events; or again what was published, with --from.
+    Publisher(Box<Replay>),
     /// Bring up everything on one machine.
     Dev(dev::Args),
     /// The database's tables and partitions.
@@ -117,6 +139,12 @@ enum Command {
     /// API keys, straight in the database: for the first one, and for when nobody has one.
     #[command(subcommand)]
     Keys(Keys),
+    /// What is wrong with this installation, and what mends it; exit code 10 if anything is.
+    Doctor {
+        /// How to print it.
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
+    },
     /// What falls due in the next hour and month, and when it is worked off at the permitted rate.
     Forecast {
         /// How to print it; as JSON it is what GET /v1/forecast answers.
@@ -149,6 +177,7 @@ pub enum Role {
     /// Reap expired leases, fail missed deadlines, make partitions ahead.
     Keeper,
     /// Publish the history of every payment as events.
+    #[command(skip)]
     Publisher,
     /// Simulate a gateway with its own durable ledger.
     Sandbox,
@@ -240,18 +269,36 @@ async fn run(cli: Cli) -> Result<(), Ended> {
         Command::Import(asked) => import::run(*asked, &config).await,
         Command::Parked(command) => parked::run(*command, &config).await,
         Command::Refund(command) => refund::run(*command, &config).await,
+        Command::Reconcile(command) => match *command {
+            reconcile::Reconcile::Run(asked) => Box::pin(roles::reconcile_run(*asked, config)).await,
+            other => reconcile::run(other, &config).await,
+        },
         Command::Approvals(command) => approvals::run(command, &config).await,
         Command::Acts(asked) => approvals::acts(asked, &config).await,
         Command::Gateway(command) => gateway::run(command, &config).await,
         Command::Switch(command) => gateway::switch(command, &config).await,
+        Command::Quarantine(command) => quarantine::run(command, &config).await,
         Command::ApiKeys(command) => api_keys::run(command, &config).await,
+        Command::Webhooks(command) => webhooks::run(*command, &config).await,
         Command::Caps(command) => caps::run(command, &config).await,
+        Command::Assets(asked) => assets::run(asked, &config),
         // The largest of them: every role with all that it holds.
         Command::Role(role) => Box::pin(run_role(role, config)).await,
+        Command::Publisher(asked) if asked.from.is_none() => {
+            Box::pin(run_role(Role::Publisher, config)).await
+        }
+        Command::Publisher(asked) => roles::replay(*asked, config).await,
         Command::Migrate(command) => roles::migrate(command, config).await,
+        Command::Topics(Topics::Rebuild(asked)) => {
+            if !asked.dry_run {
+                remote::confirm(asked.yes, "Publish every event again, and what is due and parked")?;
+            }
+            roles::rebuild(asked, config).await
+        }
         Command::Topics(command) => roles::topics(command, config).await,
         Command::Bucket(command) => roles::bucket(command, config).await,
         Command::Keys(command) => roles::keys(command, config).await,
+        Command::Doctor { output } => roles::doctor(output, config).await,
         Command::Forecast { output } => roles::forecast(output, config).await,
         Command::Audit(audit::Audit::Check(asked)) => roles::audit_check(asked, config).await,
         Command::Health { url } => match client::health(&url).await {
@@ -274,11 +321,13 @@ impl Command {
     fn usually(&self) -> telemetry::Usually {
         match self {
             Self::Role(_)
+            | Self::Publisher(_)
             | Self::Migrate(_)
             | Self::Topics(_)
             | Self::Bucket(_)
             | Self::Config(_)
             | Self::Keys(_)
+            | Self::Doctor { .. }
             | Self::Forecast { .. }
             | Self::Audit(_)
             | Self::Health { .. } => telemetry::Usually::Info,
@@ -286,12 +335,16 @@ impl Command {
             | Self::Import(_)
             | Self::Parked(_)
             | Self::Refund(_)
+            | Self::Reconcile(_)
             | Self::Approvals(_)
             | Self::Acts(_)
             | Self::Gateway(_)
             | Self::Switch(_)
+            | Self::Quarantine(_)
             | Self::ApiKeys(_)
+            | Self::Webhooks(_)
             | Self::Caps(_)
+            | Self::Assets(_)
             | Self::Completions { .. }
             | Self::Dev(_) => telemetry::Usually::Warnings,
             #[cfg(feature = "simulation")]

@@ -36,15 +36,18 @@
 //!    comes back completes the record's offset ([`bucket::Offsets::complete`]), and nothing else does.
 //! 9. [`keeper`] watches: an expired lease becomes UNKNOWN and is asked about, a missed deadline
 //!    FAILED, partitions are made ahead.
-//! 10. [`publisher`] turns each history row into an event of `payments.events`, in order per payment.
+//! 10. [`publisher`] turns each history row into an event of `payments.events`, in order per payment, and sends it to
+//!     the endpoints that its client named ([`publisher::webhooks`]).
 //! 11. [`operations`] is for people: what is parked and what may be done about it, with a second person
 //!     where one is not enough. An act moves one row by its own guard (`domain/parked.rs`), as everything does.
+//! 12. [`reconcile`] reads what gateways and banks say they moved (`reconcile/read`) as
+//!     [`domain::settlement::Line`]s, which the schedule holds against the history.
 //!
 //! Who may use whom is a table in `tests/lab/tidy/imports.rs`. Two edges may surprise: [`bucket`] and
 //! [`gateway`] use [`schedule`], because offsets and charges take its proofs by value.
 //!
 //! Beside the flow: [`domain`] holds the rules (no I/O, no clock), [`platform`] what everything stands
-//! on, [`audit`] asks the promises of what was written down, [`sandbox`] a simulated gateway with its own ledger, [`dev`] everything on one machine,
+//! on, [`doctor`] looks for what is wrong with an installation, [`audit`] asks the promises of what was written down, [`sandbox`] a simulated gateway with its own ledger, [`dev`] everything on one machine,
 //! [`roles`] the only place that puts parts together, [`client`] a client of our own API, [`cli`] the
 //! command line.
 //!
@@ -196,6 +199,8 @@ pub mod outcome;
 pub mod keeper;
 pub mod publisher;
 pub mod operations;
+pub mod reconcile;
+pub mod doctor;
 
 pub mod audit;
 pub mod sandbox;

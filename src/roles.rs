@@ -22,22 +22,32 @@ use crate::schedule::{self, Access, BulkTerms, ConnectError, Postgres};
 use crate::{keeper, operations, relay};
 use std::fmt::Display;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 mod audit;
+mod doctor;
 mod fits;
 mod forecast;
 mod keys;
 mod look;
+mod lost_commits;
 mod publisher;
+mod rebuild;
+mod reconcile;
+mod replay;
 mod set_up;
 mod worker;
 
 pub use audit::audit_check;
+pub use doctor::doctor;
 pub use forecast::forecast;
 pub use keys::{keys, new_key};
 pub use look::bucket;
 pub use publisher::publisher;
 use publisher::require_topics;
+pub use rebuild::rebuild;
+pub use reconcile::reconcile_run;
+pub use replay::replay;
 pub use set_up::{migrate, topics};
 pub use worker::worker;
 
@@ -81,14 +91,24 @@ impl Process {
         tried.await.transpose().map_err(refused)
     }
 
+    /// A quarantined database is told and makes nobody unready: a restart would not release it.
     fn postgres_is_ready(&self, schedule: &Postgres) -> Readiness {
         let schedule = schedule.clone();
-        Readiness::new(self.shutdown.clone()).with("postgres", move || {
-            let schedule = schedule.clone();
+        let quarantined = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&quarantined);
+        let check = move || {
+            let (schedule, quarantined) = (schedule.clone(), Arc::clone(&quarantined));
             async move {
-                schedule.ping().await.map_err(|_| "not reachable, read-only, or today is not made".to_owned())
+                let wrong = |_| "not reachable, read-only, or today is not made".to_owned();
+                schedule.ping().await.map_err(wrong)?;
+                quarantined.store(!schedule.lineage_is_released().await.map_err(wrong)?, Ordering::Relaxed);
+                Ok(())
             }
-        })
+        };
+        let note = move || {
+            told.load(Ordering::Relaxed).then(|| "nothing is claimed until it is released".to_owned())
+        };
+        Readiness::new(self.shutdown.clone()).with("postgres", check).noting("quarantine", note)
     }
 
     /// Serves health where `metrics.listen` says so.
@@ -166,6 +186,7 @@ pub async fn api(mut process: Process) -> Result<(), Ended> {
     let gateways = vec![GatewayName(process.config.gateway.name.clone())];
     let intake = Intake::new(schedule.clone(), process.clock.clone(), process.dice.clone(), api, gateways)
         .with_callbacks(&process.config.gateway)
+        .with_webhooks(&process.config.webhooks)
         .spreading(&process.config.gateway)
         .with_tokens(tokens)
         .ending_streams_at(process.shutdown.receiver());
@@ -247,6 +268,7 @@ pub async fn keeper(process: Process) -> Result<(), Ended> {
         schedule: Arc::new(schedule.clone()),
         back: database.partition_days_back,
         ahead: database.partition_days_ahead,
+        webhook_days: process.config.webhooks.keep_days,
     };
     let forgets = keeper::Forgets { schedule: Arc::new(schedule.clone()) };
     let bounds = keeper::Bounds { schedule: Arc::new(schedule.clone()) };
@@ -259,6 +281,9 @@ pub async fn keeper(process: Process) -> Result<(), Ended> {
             approve_above_minor: people.approve_above_minor,
         },
     };
+    let lineage = keeper::Lineage { schedule: schedule.clone(), last: None };
+    let daily = reconcile::daily(&process.config, process.clock.clone(), schedule.clone())?;
+    let compare_every = process.config.reconcile.retry_every;
     let stop = || {
         let shutdown = process.shutdown.clone();
         async move { shutdown.wait().await }
@@ -271,7 +296,9 @@ pub async fn keeper(process: Process) -> Result<(), Ended> {
         keeper::every(forgets, settings.partitions_every, keeper::Nudge::default(), clock(), stop()),
         keeper::every(bounds, settings.partitions_every, keeper::Nudge::default(), clock(), stop()),
         keeper::every(watch, settings.backlog_every, keeper::Nudge::default(), clock(), stop()),
+        keeper::every(lineage, settings.reap_every, keeper::Nudge::default(), clock(), stop()),
         keeper::every(bulk, people.bulk_every, keeper::Nudge::default(), clock(), stop()),
+        keeper::every(daily, compare_every, keeper::Nudge::default(), clock(), stop()),
     );
     schedule.close().await;
     Ok(())

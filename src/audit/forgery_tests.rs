@@ -200,6 +200,8 @@ fn honest() -> Records {
         history,
         keys: vec![KeyRow { actor: "shop".into(), key: "k".into(), payment: id() }],
         refunds: Vec::new(),
+        differences: Vec::new(),
+        compared: Vec::new(),
     }
 }
 
@@ -489,5 +491,6 @@ fn each_situation_is_counted_or_not_to_be_seen() {
 }
 
 mod memory;
+mod reconciled;
 mod refunds;
 mod voids;

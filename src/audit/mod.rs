@@ -23,6 +23,7 @@ mod index;
 mod liveness;
 mod money;
 mod pipeline;
+mod reconciled;
 mod records;
 mod refunds;
 mod report;
@@ -89,7 +90,7 @@ fn one(invariant: Invariant, records: &Records, index: &Index<'_>, rules: &Rules
         Is::A3 => clients::nobody_sees_another_s(records),
         Is::M10 => refunds::refunds_never_exceed_the_charge(records, index),
         Is::L6 | Is::K5 | Is::K6 => Checked::unknown(invariant, "shown by tests that inject the faults"),
-        Is::R1 => Checked::unknown(invariant, "reconciliation does not exist yet"),
+        Is::R1 => reconciled::differences_are_found(records, index),
         Is::R2 => Checked::unknown(invariant, "exported counters are not an input yet"),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::checked::Checked;
 use super::index::Index;
+use super::reconciled;
 use super::records::{LedgerLine, Records, Requested, Rules};
 use crate::domain::history::Event;
 use crate::domain::invariants::Invariant as Is;
@@ -193,8 +194,9 @@ pub(super) fn sums_are_equal(records: &Records, index: &Index<'_>) -> Checked {
         sums.entry(currency).or_default().0 += i128::from(line.amount.unwrap_or(0));
     }
     for payment in records.payments.iter().filter(|payment| !index.is_in_motion(payment.id)) {
-        let listed = matches!(payment.status, Status::Unknown | Status::Processing | Status::Parked)
-            && index.charged.contains(&payment.id);
+        let listed = index.charged.contains(&payment.id)
+            && (matches!(payment.status, Status::Unknown | Status::Processing | Status::Parked)
+                || reconciled::is_listed(records, payment.id));
         if matches!(payment.status, Status::Completed | Status::Refunded) || listed {
             sums.entry(&payment.currency).or_default().1 += i128::from(payment.amount);
         }
@@ -243,13 +245,14 @@ pub(super) fn completed_means_charged(records: &Records, index: &Index<'_>) -> C
 
 /// Parked because nobody but the gateway's people can say whether it was charged.
 fn undecided(payment: &PaymentRow) -> bool {
-    const UNDECIDED: [Reason; 6] = [
+    const UNDECIDED: [Reason; 7] = [
         Reason::ContractViolation,
         Reason::OutcomeUnknown,
         Reason::KeyExpiredUndecided,
         Reason::UnknownTooLong,
         Reason::UnprovenDecline,
         Reason::AccountChanged,
+        Reason::ChargeFound,
     ];
     let reason = payment.reason.as_deref().and_then(Reason::from_text);
     reason.is_some_and(|reason| UNDECIDED.contains(&reason))

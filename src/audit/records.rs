@@ -22,8 +22,8 @@ use crate::bucket::dump::{Dump, Place};
 use crate::domain::ids::PaymentId;
 use crate::domain::state::Status;
 use crate::platform::config::Config;
-use crate::schedule::audit::{AttemptRow, KeyRow, PaymentRow, RefundRow, Told};
-use chrono::{DateTime, Utc};
+use crate::schedule::audit::{AttemptRow, DifferenceRow, KeyRow, PaymentRow, RefundRow, Told};
+use chrono::{DateTime, NaiveDate, Utc};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -229,6 +229,10 @@ pub struct Records {
     pub keys: Vec<KeyRow>,
     /// D: by payment.
     pub refunds: Vec<RefundRow>,
+    /// D: by payment; what comparisons with reports found, and is still so.
+    pub differences: Vec<DifferenceRow>,
+    /// D: days that were compared with a whole report, in order.
+    pub compared: Vec<NaiveDate>,
 }
 
 /// The settings that the installation ran with, as far as promises depend on them.

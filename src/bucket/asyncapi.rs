@@ -9,6 +9,7 @@
 use super::topics::{Family, TopicsError, families};
 use crate::domain::bucket::Slot;
 use crate::domain::event_type::EventType;
+use crate::domain::webhook::TEST_TYPE;
 use crate::platform::config::Kafka;
 use serde_json::{Map, Value, json};
 
@@ -60,6 +61,16 @@ pub fn document(kafka: &Kafka) -> Result<Value, TopicsError> {
         channels.insert(id, channel);
         messages.extend(carried);
     }
+    // In no topic: it goes to endpoints of webhooks alone, which get events in the same form.
+    messages.insert(
+        TEST_TYPE.to_owned(),
+        json!({
+            "name": TEST_TYPE,
+            "summary": "A test message of a webhook endpoint: nothing happened to any payment.",
+            "contentType": "application/cloudevents+json",
+            "payload": {"schemaFormat": DIALECT, "schema": {"$ref": "./webhook_test.schema.json"}},
+        }),
+    );
     Ok(json!({
         "asyncapi": "3.0.0",
         "info": {
@@ -76,6 +87,7 @@ pub fn document(kafka: &Kafka) -> Result<Value, TopicsError> {
             "publishDueNotices": operation("send", "dueNow", "A relay publishes what is due or nearly so."),
             "receiveStagedNotices": received("dueMinute", "A worker holds each until its instant, then claims.", kafka),
             "receiveDueNotices": received("dueNow", "A worker claims at once.", kafka),
+            "announceParked": operation("send", "parked", "The publisher announces what was parked; the record of it is in Postgres."),
             "publishEvents": operation("send", "events", "The publisher tells every row of history, in order per payment."),
         },
         "components": {"messages": messages},

@@ -94,6 +94,27 @@ pub fn survey(kafka: &Kafka, now: DateTime<Utc>) -> Result<Vec<(Channel, Vec<Par
     Ok(found)
 }
 
+/// In how many partitions of the ring the workers' group has committed an offset beyond the end: of a topic of the
+/// same name that is gone. What comes to the new one would be skipped up to there.
+///
+/// # Errors
+/// See [`DumpError`].
+pub fn skipped(kafka: &Kafka) -> Result<usize, DumpError> {
+    let consumer = observer(kafka)?;
+    let names = Names::new(&kafka.topic_prefix);
+    let mut parts = Vec::new();
+    for channel in channels() {
+        parts.extend(partitions(&consumer, &names.topic(channel))?);
+    }
+    let committed = committed(&consumer, &list(parts.iter().map(|part| (part, Offset::Invalid)))?)?;
+    let mut skipped = 0;
+    for ((topic, partition), committed) in committed {
+        let (_, end) = consumer.fetch_watermarks(&topic, partition, ANSWER_WITHIN)?;
+        skipped += usize::from(committed > end);
+    }
+    Ok(skipped)
+}
+
 /// A record as it lies there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peeked {

@@ -141,6 +141,7 @@ fn sets(args: &Args, services: &Services) -> Vec<String> {
         format!("kafka.bootstrap_servers={}", endpoints.kafka_bootstrap_servers),
         format!("api.listen={}", listen(8_080)),
         format!("gateway.url=http://{sandbox}"),
+        "gateway.settlement_url=settlement".to_owned(),
         format!("sandbox.listen={sandbox}"),
         format!("sandbox.ledger={}", services.folder().join("sandbox-ledger.ndjson").display()),
         // One broker, and a horizon that is made in a second.

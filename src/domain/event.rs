@@ -6,7 +6,7 @@
 //! can be shown to anybody who may see that a payment exists. The one thing that can be missing
 //! from a repetition is `data.payment`, once the payment's day is detached.
 
-use super::event_type::event_type;
+use super::event_type::{EventType, event_type};
 use super::history::{Event, HistoryRow};
 use super::ids::{ActorId, GatewayName};
 use super::money::Money;
@@ -122,6 +122,39 @@ pub fn json(unpublished: &Unpublished) -> Vec<u8> {
     serde_json::to_vec(&envelope).unwrap_or_default()
 }
 
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Announced<'a> {
+    v: u8,
+    payment_id: String,
+    gateway: &'a str,
+    reason: &'static str,
+    parked_at: String,
+    sequence: i32,
+}
+
+/// What is announced to people's tools when a row parks its payment (`topics/parked.schema.json`); `None` for
+/// every other row, and for a payment whose day is detached, which nobody can act on.
+#[must_use]
+pub fn announcement(unpublished: &Unpublished) -> Option<Vec<u8>> {
+    let row = &unpublished.row;
+    let snapshot = unpublished.payment.as_ref()?;
+    if event_type(row.event, row.to) != EventType::Parked {
+        return None;
+    }
+    let announced = Announced {
+        v: 1,
+        payment_id: row.payment.to_string(),
+        gateway: &snapshot.gateway.0,
+        // A row of an older build may have none: what moved it says as much as is known.
+        reason: reason(row, &detail(row)).map_or(row.event.as_str(), Reason::as_str),
+        parked_at: text_of(row.at),
+        sequence: row.seq,
+    };
+    // As above.
+    Some(serde_json::to_vec(&announced).unwrap_or_default())
+}
+
 fn payment(snapshot: &Snapshot) -> Payment<'_> {
     Payment {
         actor_id: snapshot.actor.0.to_string(),
@@ -144,7 +177,6 @@ fn detail(row: &HistoryRow) -> Map<String, Value> {
 
 /// Why it stands where it stands: written with a settled row, implied by the other causes.
 fn reason(row: &HistoryRow, detail: &Map<String, Value>) -> Option<Reason> {
-    let written = || detail.get("reason").and_then(Value::as_str).and_then(Reason::from_text);
     match row.event {
         // The reason in the detail is a person's own words.
         Event::Moved(Cause::Redriven) => Some(Reason::Redriven),
@@ -162,17 +194,45 @@ fn reason(row: &HistoryRow, detail: &Map<String, Value>) -> Option<Reason> {
         Event::Moved(Cause::DeadlinePassed) => Some(Reason::DeadlinePassed),
         Event::Moved(Cause::LeaseExpired) => Some(Reason::LeaseExpired),
         Event::Moved(Cause::Poisoned) => Some(Reason::Poisoned),
-        Event::Moved(
-            Cause::Created
-            | Cause::Claimed
-            | Cause::Settled
-            | Cause::Reconciled
-            | Cause::Refunded
-            | Cause::Repaired,
-        )
+        Event::Moved(Cause::Reconciled) => match row.to {
+            Status::Parked => reconciled(row, detail),
+            Status::Completed
+            | Status::Pending
+            | Status::Processing
+            | Status::Unknown
+            | Status::Failed
+            | Status::Cancelled
+            | Status::Refunded => None,
+        },
+        Event::Moved(Cause::Repaired) => None,
+        // What a settlement line proved and what a person said of it (`item`) is no reason of the registry.
+        Event::Noted if detail.contains_key("item") => None,
+        Event::Moved(Cause::Created | Cause::Claimed | Cause::Settled | Cause::Refunded)
         | Event::Fenced
         | Event::CancelWished
-        | Event::Noted => written(),
+        | Event::Noted => written(detail),
+    }
+}
+
+fn written(detail: &Map<String, Value>) -> Option<Reason> {
+    detail.get("reason").and_then(Value::as_str).and_then(Reason::from_text)
+}
+
+/// Why reconciliation parked it: by a line of a settlement report (`item`; the reason beside it is a person's own
+/// words), or as it was written.
+fn reconciled(row: &HistoryRow, detail: &Map<String, Value>) -> Option<Reason> {
+    if !detail.contains_key("item") {
+        return written(detail);
+    }
+    // The line is another payment's, which took its external id back.
+    if !detail.contains_key("class") {
+        return Some(Reason::ExternalIdTakenBack);
+    }
+    // A charge that fits completes what was unknown; where nothing was asked for, any charge parks.
+    if row.from == Some(Status::Pending) {
+        Some(Reason::ChargeFound)
+    } else {
+        Some(Reason::ContractViolation)
     }
 }
 

@@ -1,5 +1,5 @@
 //! Everything that is keyed by the installation's secret: the id's intent bits (rule R18), the
-//! notice's MAC (rule R17), the digests of request fields and the seal of a list's cursor.
+//! MACs of notices and events (rule R17), the digests of request fields and the seal of a list's cursor.
 //!
 //! The secret is 32 bytes, kept in the database, the same for all processes of one installation.
 //! It must survive a restore together with the data: with another secret a payment that the restore
@@ -9,8 +9,9 @@
 //! label of its own, so that no value made for one purpose can serve another. A label is longer
 //! than 16 bytes and no actor id is chosen by a client.
 
-use super::ids::ActorId;
+use super::ids::{ActorId, PaymentId};
 use super::notice::Notice;
+use chrono::{DateTime, Utc};
 use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 
@@ -18,6 +19,7 @@ use sha2::{Digest, Sha256};
 pub type Secret = [u8; 32];
 
 const NOTICE_LABEL: &str = "punctual-notice-mac-1";
+const EVENT_LABEL: &str = "punctual-event-mac-1";
 const REQUEST_LABEL: &str = "punctual-request-hash-1";
 const FIELD_LABEL: &str = "punctual-field-digest-1";
 const CURSOR_LABEL: &str = "punctual-list-cursor-1";
@@ -107,6 +109,41 @@ pub fn check_notice(secret: &Secret, notice: &Notice, mac: &str) -> Authenticity
     }
 }
 
+/// The fixed text form of an event: label, payment id, sequence and instant in microseconds since 1970, each as
+/// `length:text`.
+fn event_form(payment: PaymentId, sequence: i32, at: DateTime<Utc>) -> String {
+    let fields = [
+        EVENT_LABEL.to_owned(),
+        payment.to_string(),
+        sequence.to_string(),
+        at.timestamp_micros().to_string(),
+    ];
+    fields.iter().map(|field| format!("{}:{field}", field.len())).collect()
+}
+
+/// The MAC of an event in its topic, 64 lower-case hex digits: that this history row was written by this installation.
+/// Only an event that carries it may prove that commits were lost (rule R17).
+#[must_use]
+pub fn event_mac(secret: &Secret, payment: PaymentId, sequence: i32, at: DateTime<Utc>) -> String {
+    hex::encode(sign(secret, &[event_form(payment, sequence, at).as_bytes()]))
+}
+
+/// Checks an event's MAC, in constant time.
+#[must_use]
+pub fn check_event(
+    secret: &Secret,
+    payment: PaymentId,
+    sequence: i32,
+    at: DateTime<Utc>,
+    mac: &str,
+) -> Authenticity {
+    let Ok(given) = hex::decode(mac) else { return Authenticity::Forged };
+    match signer(secret, &[event_form(payment, sequence, at).as_bytes()]).verify_slice(&given) {
+        Ok(()) => Authenticity::Authentic,
+        Err(_) => Authenticity::Forged,
+    }
+}
+
 /// The keyed digest of a whole request after defaults, kept beside its idempotency key. `canonical`
 /// is the caller's one fixed serialisation.
 #[must_use]
@@ -167,8 +204,8 @@ pub fn lane(actor: ActorId) -> i16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::ids::{GatewayName, PaymentId};
-    use chrono::{DateTime, TimeDelta};
+    use crate::domain::ids::GatewayName;
+    use chrono::TimeDelta;
     use uuid::Uuid;
 
     const SECRET: Secret = [0x42; 32];
@@ -226,6 +263,19 @@ mod tests {
         for notice in changed {
             assert_eq!(check_notice(&SECRET, &notice, &mac), Authenticity::Forged, "{notice:?}");
         }
+    }
+
+    #[test]
+    fn an_event_s_mac_holds_for_its_row_and_secret_only_and_is_no_notice_s() {
+        let (payment, at) = (notice().payment, notice().due_at);
+        let mac = event_mac(&SECRET, payment, 3, at);
+        let check = |secret, payment, sequence, at| check_event(secret, payment, sequence, at, &mac);
+        assert_eq!(check(&SECRET, payment, 3, at), Authenticity::Authentic);
+        assert_eq!(check(&OTHER, payment, 3, at), Authenticity::Forged);
+        assert_eq!(check(&SECRET, payment, 4, at), Authenticity::Forged);
+        assert_eq!(check(&SECRET, payment, 3, at + TimeDelta::microseconds(1)), Authenticity::Forged);
+        assert_eq!(check_event(&SECRET, payment, 3, at, "zz"), Authenticity::Forged);
+        assert_eq!(check_notice(&SECRET, &notice(), &mac), Authenticity::Forged);
     }
 
     #[test]

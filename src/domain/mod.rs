@@ -19,6 +19,9 @@ pub mod ids;
 pub mod intent;
 pub mod invariants;
 pub mod lease;
+pub mod matching;
+#[doc(hidden)]
+pub mod matching_cases;
 pub mod money;
 pub mod notice;
 pub mod pace;
@@ -31,9 +34,14 @@ pub mod refund_cases;
 pub mod refund_resolution;
 #[doc(hidden)]
 pub mod refund_resolution_cases;
+pub mod repair;
+#[doc(hidden)]
+pub mod repair_cases;
 pub mod retry;
+pub mod settlement;
 pub mod state;
 pub mod switches;
 pub(crate) mod texts;
 pub mod verdict;
+pub mod webhook;
 pub mod window;

@@ -52,25 +52,42 @@ impl Minor {
     /// # Errors
     /// See [`BadAmount`].
     pub fn parse_major(text: &str, currency: Currency) -> Result<Self, BadAmount> {
-        let (whole, fraction) = match text.split_once('.') {
-            Some((whole, fraction)) if !fraction.is_empty() => (whole, fraction),
-            Some(_) => return Err(BadAmount::NotDecimal),
-            None => (text, ""),
-        };
-        if whole.is_empty() || !whole.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit()) {
-            return Err(BadAmount::NotDecimal);
-        }
-        let places = usize::from(currency.exponent());
-        if fraction.bytes().skip(places).any(|digit| digit != b'0') {
-            return Err(BadAmount::TooPrecise);
-        }
-        let minor_digits = fraction.bytes().chain(std::iter::repeat(b'0')).take(places);
-        let total = whole
-            .bytes()
-            .chain(minor_digits)
-            .try_fold(0_i64, |total, digit| total.checked_mul(10)?.checked_add(i64::from(digit - b'0')));
-        Self::new(total.ok_or(BadAmount::TooLarge)?).ok_or(BadAmount::NotPositive)
+        Self::new(unsigned(text, currency)?).ok_or(BadAmount::NotPositive)
     }
+}
+
+/// Reads major units that may be zero or, behind a minus, below it, as fees and balances are: `-0.40` of a two-digit
+/// currency is -40. Otherwise as exact as [`Minor::parse_major`].
+///
+/// # Errors
+/// See [`BadAmount`]; never [`BadAmount::NotPositive`].
+pub fn parse_signed_major(text: &str, currency: Currency) -> Result<i64, BadAmount> {
+    match text.strip_prefix('-') {
+        Some(below) => unsigned(below, currency).map(|minor| -minor),
+        None => unsigned(text, currency),
+    }
+}
+
+/// Minor units from zero on.
+fn unsigned(text: &str, currency: Currency) -> Result<i64, BadAmount> {
+    let (whole, fraction) = match text.split_once('.') {
+        Some((whole, fraction)) if !fraction.is_empty() => (whole, fraction),
+        Some(_) => return Err(BadAmount::NotDecimal),
+        None => (text, ""),
+    };
+    if whole.is_empty() || !whole.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit()) {
+        return Err(BadAmount::NotDecimal);
+    }
+    let places = usize::from(currency.exponent());
+    if fraction.bytes().skip(places).any(|digit| digit != b'0') {
+        return Err(BadAmount::TooPrecise);
+    }
+    let minor_digits = fraction.bytes().chain(std::iter::repeat(b'0')).take(places);
+    let total = whole
+        .bytes()
+        .chain(minor_digits)
+        .try_fold(0_i64, |total, digit| total.checked_mul(10)?.checked_add(i64::from(digit - b'0')));
+    total.ok_or(BadAmount::TooLarge)
 }
 
 /// An ISO 4217 alpha-3 code from the table.
@@ -278,6 +295,20 @@ mod tests {
             assert_eq!(Minor::parse_major(text, currency(code)).map(Minor::get), expect, "{text} {code}");
         }
         assert_eq!((Minor::new(0), Minor::new(-1)), (None, None));
+    }
+
+    #[test]
+    fn a_sign_is_a_minus_in_front_and_nothing_else() {
+        let read = |text| parse_signed_major(text, currency("EUR"));
+        assert_eq!(
+            [read("-0.40"), read("0"), read("-0.00"), read("12.5")],
+            [Ok(-40), Ok(0), Ok(0), Ok(1_250)]
+        );
+        for text in ["--1", "-", "- 1", "1-", "(1.00)", "\u{2212}1", "-1.005", "-1,00"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+        assert_eq!(read("-92233720368547758.07"), Ok(-i64::MAX));
+        assert_eq!(read("-92233720368547758.08"), Err(BadAmount::TooLarge));
     }
 
     proptest! {

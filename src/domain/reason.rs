@@ -33,9 +33,12 @@ texts! { #[derive(Serialize, Deserialize)] #[serde(rename_all = "snake_case")] R
     RequestChanged = "request_changed": "The request bytes would differ from those first sent under this key.",
     CannotRender = "cannot_render": "No request can be made for this gateway from this payment.",
     Poisoned = "poisoned": "The database refused this row in a batch; it was parked by itself.",
+    ChargedBefore = "charged_before": "The gateway charged it before a restore lost that: it is not charged again, and waits for reconciliation.",
     CancelledByClient = "cancelled_by_client": "The client cancelled it before submission started.",
     Redriven = "redriven": "An operator released it from parking; its key is looked up before anything is sent.",
     ResolvedNotCharged = "resolved_not_charged": "An operator ended it with evidence that nothing was charged.",
+    ChargeFound = "charge_found": "The gateway's settlement report shows a charge of it that nobody here knew of.",
+    ExternalIdTakenBack = "external_id_taken_back": "Its external id went back to an older payment that the gateway's settlement report shows as charged.",
     VoidProven = "void_proven": "The gateway proved that no charge under this key can happen any more.",
 }
 

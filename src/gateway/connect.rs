@@ -4,8 +4,9 @@
 //! payment, all at once. **Relies on** the caller for the one rule that needs the worker's lease
 //! (`total_timeout` < lease − margin, rule R14).
 
-use super::http::{HttpGateway, RENDERER};
+use super::http::{HttpGateway, Places, RENDERER};
 use super::port::{Pacing, Profile};
+use super::settlement::Source;
 use crate::domain::declines::DeclineCaps;
 use crate::domain::ids::GatewayName;
 use crate::platform::clock::SharedClock;
@@ -39,10 +40,11 @@ pub fn connect(settings: &Settings, clock: SharedClock) -> Result<HttpGateway, G
     if settings.secret.is_empty() || bearer.is_err() {
         wrong.push("gateway.secret must be 1 or more visible ASCII characters".into());
     }
-    let (Ok(charges), Ok(voids), Ok(refunds), Ok(mut bearer), true) = (
+    let (Ok(charges), Ok(voids), Ok(refunds), Ok(reports), Ok(mut bearer), true) = (
         charges.map_err(|why| wrong.push(why)),
         url_of(&settings.url, "voids"),
         url_of(&settings.url, "refunds"),
+        source(settings).map_err(|why| wrong.push(why)),
         bearer,
         wrong.is_empty(),
     ) else {
@@ -50,7 +52,8 @@ pub fn connect(settings: &Settings, clock: SharedClock) -> Result<HttpGateway, G
     };
     bearer.set_sensitive(true);
     let client = client(settings, bearer).map_err(|error| GatewayConfigError::Client(error.into()))?;
-    Ok(HttpGateway::new(profile(settings), client, charges, voids, refunds, clock))
+    let places = Places { charges, voids, refunds, reports };
+    Ok(HttpGateway::new(profile(settings), client, places, clock))
 }
 
 fn complaints(settings: &Settings) -> Vec<String> {
@@ -78,14 +81,38 @@ fn complaints(settings: &Settings) -> Vec<String> {
             "gateway.connect_timeout must not exceed gateway.total_timeout",
         ),
         (settings.max_in_flight > 0, "gateway.max_in_flight must be at least 1"),
+        (!settings.settlement_within.is_zero(), "gateway.settlement_within must be more than 0"),
+        (settings.settlement_max_bytes > 0, "gateway.settlement_max_bytes must be at least 1"),
     ];
     checks.into_iter().filter(|(holds, _)| !holds).map(|(_, why)| why.to_owned()).collect()
 }
 
-/// Where requests of this kind go.
-fn url_of(base: &str, kind: &str) -> Result<Url, String> {
-    let bad = |why: &str| Err(format!("gateway.url {why}"));
-    let Ok(mut url) = Url::parse(base) else {
+/// Where reports are fetched; a text that is no URL is a path after the gateway's own.
+fn source(settings: &Settings) -> Result<Option<Source>, String> {
+    let text = settings.settlement_url.trim();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let url = if text.contains("://") {
+        address("gateway.settlement_url", text)?
+    } else {
+        url_of(&settings.url, text.trim_matches('/'))?
+    };
+    if url.query_pairs().any(|(name, _)| name == "day") {
+        return Err("gateway.settlement_url must not name a day; it is added".into());
+    }
+    Ok(Some(Source {
+        url,
+        format: settings.settlement_format.clone(),
+        within: settings.settlement_within,
+        most_bytes: settings.settlement_max_bytes,
+    }))
+}
+
+/// An address that requests may be sent to.
+fn address(setting: &str, text: &str) -> Result<Url, String> {
+    let bad = |why: &str| Err(format!("{setting} {why}"));
+    let Ok(url) = Url::parse(text) else {
         return bad("must be an absolute http or https URL");
     };
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
@@ -94,8 +121,27 @@ fn url_of(base: &str, kind: &str) -> Result<Url, String> {
     if !url.username().is_empty() || url.password().is_some() {
         return bad("must not carry a user or password; use gateway.secret");
     }
-    if url.query().is_some() || url.fragment().is_some() {
-        return bad("must not carry a query or a fragment");
+    if url.fragment().is_some() {
+        return bad("must not carry a fragment");
+    }
+    Ok(url)
+}
+
+/// Host and port of the configured gateway, for who only wants to know whether it can be reached; `None` where no
+/// request could be sent to it either.
+#[must_use]
+pub fn host_and_port(settings: &Settings) -> Option<(String, u16)> {
+    let url = address("gateway.url", &settings.url).ok()?;
+    // In brackets a resolver would take it for a name.
+    let host = url.host_str()?.trim_matches(['[', ']']).to_owned();
+    Some((host, url.port_or_known_default()?))
+}
+
+/// Where requests of this kind go.
+fn url_of(base: &str, kind: &str) -> Result<Url, String> {
+    let mut url = address("gateway.url", base)?;
+    if url.query().is_some() {
+        return Err("gateway.url must not carry a query".into());
     }
     let path = format!("{}/{kind}", url.path().trim_end_matches('/'));
     url.set_path(&path);
@@ -179,6 +225,19 @@ mod tests {
     }
 
     #[test]
+    fn reports_come_from_a_path_of_the_gateway_or_from_elsewhere_or_from_nowhere() {
+        let of = |text: &str| {
+            let settings = Settings { settlement_url: text.into(), ..legal() };
+            source(&settings).map(|source| source.map(|source| String::from(source.url)))
+        };
+        assert_eq!(of(""), Ok(None));
+        assert_eq!(of("settlement"), Ok(Some("http://127.0.0.1:1/base/settlement".into())));
+        assert_eq!(of("/v2/reports/"), Ok(Some("http://127.0.0.1:1/base/v2/reports".into())));
+        let elsewhere = "https://reports.example/daily?account=7";
+        assert_eq!(of(elsewhere), Ok(Some(elsewhere.into())));
+    }
+
+    #[test]
     fn each_illegal_setting_is_named_in_its_refusal() {
         type Spoil = fn(&mut Settings);
         let cases: &[(&str, Spoil)] = &[
@@ -196,6 +255,11 @@ mod tests {
             ("gateway.connect_timeout", |s| s.connect_timeout = Duration::ZERO),
             ("gateway.connect_timeout", |s| s.connect_timeout = s.total_timeout * 2),
             ("gateway.max_in_flight", |s| s.max_in_flight = 0),
+            ("gateway.settlement_url", |s| s.settlement_url = "ftp://host/reports".into()),
+            ("gateway.settlement_url", |s| s.settlement_url = "https://user:hunter2@host/".into()),
+            ("gateway.settlement_url", |s| s.settlement_url = "https://host/reports?day=today".into()),
+            ("gateway.settlement_within", |s| s.settlement_within = Duration::ZERO),
+            ("gateway.settlement_max_bytes", |s| s.settlement_max_bytes = 0),
         ];
         for (name, spoil) in cases {
             let mut settings = legal();

@@ -36,6 +36,7 @@
 use super::classify::{self, Asked, BodyFault, Heard};
 use super::gated_body::{GatedBody, Left, Watch, gated};
 use super::port::{CannotRender, FrozenRequest, Gateway, Profile};
+use super::settlement::Source;
 use crate::domain::ids::gateway_key;
 use crate::domain::lease::SendGate;
 use crate::domain::payment::Payment;
@@ -73,7 +74,17 @@ pub struct HttpGateway {
     charges: Url,
     voids: Url,
     pub(super) refunds: Url,
+    pub(super) source: Option<Source>,
     pub(super) clock: SharedClock,
+}
+
+/// Where each kind of request goes.
+pub(super) struct Places {
+    pub(super) charges: Url,
+    pub(super) voids: Url,
+    pub(super) refunds: Url,
+    /// `None`: its reports cannot be fetched.
+    pub(super) reports: Option<Source>,
 }
 
 impl fmt::Debug for HttpGateway {
@@ -99,15 +110,9 @@ struct VoidBody<'a> {
 }
 
 impl HttpGateway {
-    pub(super) fn new(
-        profile: Profile,
-        client: reqwest::Client,
-        charges: Url,
-        voids: Url,
-        refunds: Url,
-        clock: SharedClock,
-    ) -> Self {
-        Self { profile, client, charges, voids, refunds, clock }
+    pub(super) fn new(profile: Profile, client: reqwest::Client, places: Places, clock: SharedClock) -> Self {
+        let Places { charges, voids, refunds, reports: source } = places;
+        Self { profile, client, charges, voids, refunds, source, clock }
     }
 
     async fn send(&self, claimed: &Claimed, request: &FrozenRequest, gate: SendGate) -> Answer {

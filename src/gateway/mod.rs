@@ -12,8 +12,10 @@ mod gated_body;
 mod http;
 mod port;
 mod refunds;
+mod settlement;
 
-pub use connect::{GatewayConfigError, connect};
+pub use connect::{GatewayConfigError, connect, host_and_port};
 pub use declines::{FINAL_ADVICE, TABLE as DECLINE_TABLE, class as decline_class, may_retry};
 pub use http::{HttpGateway, RENDERER};
 pub use port::*;
+pub use settlement::{Fetched, NotFetched, Settlements};

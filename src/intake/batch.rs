@@ -10,7 +10,7 @@
 
 use super::actor::{Caller, Scope};
 use super::canonical;
-use super::create::{How, new_payment, told};
+use super::create::{How, judged_in_time, new_payment, told};
 use super::envelope::RequestId;
 use super::node::NotJson;
 use super::openapi::{Answer, Operation};
@@ -204,8 +204,9 @@ fn items(raw: &RawValue) -> Result<Vec<&RawValue>, Problem> {
 enum Item {
     /// It can be created.
     Ready(Box<NewPayment>),
-    /// It cannot be created now, and may have been created earlier.
-    Earlier(AskedKey, Problem),
+    /// It cannot be created now, and may have been created earlier; or else, where nothing but its due time has
+    /// passed, be one that a restore lost.
+    Earlier(AskedKey, Problem, Option<Box<NewPayment>>),
     /// It cannot be created. The key, where it has a usable one.
     Refused(Option<String>, Problem),
 }
@@ -214,7 +215,7 @@ impl Item {
     fn key(&self) -> Option<&str> {
         match self {
             Self::Ready(new) => Some(&new.idempotency_key),
-            Self::Earlier(asked, _) => Some(&asked.key),
+            Self::Earlier(asked, ..) => Some(&asked.key),
             Self::Refused(key, _) => key.as_deref(),
         }
     }
@@ -255,9 +256,21 @@ impl Judge<'_> {
                 Ok(Item::Ready(Box::new(new)))
             }
             Err(broken) if broken.only_now() => {
-                let asked =
-                    AskedKey { key, request_hash: digests.request_hash, field_digests: digests.fields };
-                Ok(Item::Earlier(asked, broken.problem()))
+                let asked = AskedKey {
+                    key: key.clone(),
+                    request_hash: digests.request_hash,
+                    field_digests: digests.fields.clone(),
+                };
+                let in_time = broken.only_for_having_passed().then(|| judged_in_time(&request, terms));
+                let lost = match in_time {
+                    Some(Ok(allowed)) => {
+                        let traceparent = self.traceparent.clone();
+                        let new = new_payment(secret, actor.id, key, request, allowed, digests, traceparent);
+                        new.ok().map(Box::new)
+                    }
+                    Some(Err(_)) | None => None,
+                };
+                Ok(Item::Earlier(asked, broken.problem(), lost))
             }
             Err(broken) => Err(broken.problem()),
         }
@@ -294,18 +307,45 @@ async fn sorted(intake: &Intake, actor: &Actor, items: Vec<Item>) -> Result<Sort
     for (place, item) in items.into_iter().enumerate() {
         match item {
             Item::Ready(new) => sorted.ready.push((place, *new)),
-            Item::Earlier(key, problem) => {
+            Item::Earlier(key, problem, lost) => {
                 asked.push(key);
-                otherwise.push((place, problem));
+                otherwise.push((place, problem, lost));
             }
             Item::Refused(_, problem) => drop(sorted.told.insert(place, Err(problem))),
         }
     }
     let earlier = intake.schedule.replays(actor.id, asked).await.map_err(limits::trouble)?;
-    for (found, (place, problem)) in earlier.into_iter().zip(otherwise) {
-        sorted.told.insert(place, found.ok_or(problem));
+    let mut passed = Vec::new();
+    for (found, (place, problem, lost)) in earlier.into_iter().zip(otherwise) {
+        match (found, lost) {
+            (None, Some(lost)) => passed.push((place, problem, lost)),
+            (found, _) => drop(sorted.told.insert(place, found.ok_or(problem))),
+        }
     }
+    again(intake, passed, &mut sorted).await?;
     Ok(sorted)
+}
+
+/// Rule R18, as a single create has it: what a restore lost after it was charged is taken once more although its due
+/// time has passed.
+async fn again(
+    intake: &Intake,
+    passed: Vec<(usize, Problem, Box<NewPayment>)>,
+    sorted: &mut Sorted,
+) -> Result<(), Problem> {
+    let ids: Vec<_> = passed.iter().map(|(_, _, new)| new.id).collect();
+    let lost = intake.schedule.lost_charges(&ids).await.map_err(limits::trouble)?;
+    for (place, problem, new) in passed {
+        match lost.get(&new.id) {
+            Some(lost) if lost.charged_as != new.id => {
+                sorted.told.insert(place, Ok(CreateAnswer::ChargedBefore { payment: lost.charged_as }));
+            }
+            Some(lost) if lost.is_open => sorted.ready.push((place, *new)),
+            Some(_) | None => drop(sorted.told.insert(place, Err(problem))),
+        }
+    }
+    sorted.ready.sort_by_key(|(place, _)| *place);
+    Ok(())
 }
 
 async fn each(intake: &Intake, actor: &Actor, items: Vec<Item>) -> Result<Vec<Told>, Problem> {

@@ -8,7 +8,7 @@ use super::actor::{Caller, Scope};
 use super::canonical::{self, Digests};
 use super::openapi::{Answer, Operation, Parameter, Place};
 use super::problem::{Code, Problem};
-use super::rules::{Allowed, Request};
+use super::rules::{Allowed, Broken, Request, Terms};
 use super::wire::{self, Draft};
 use super::{Intake, headers, json, limits};
 use crate::domain::ids::{ActorId, PaymentId};
@@ -20,6 +20,7 @@ use axum::extract::State;
 use axum::http::header::{HeaderValue, LOCATION};
 use axum::http::{self, StatusCode};
 use axum::response::Response;
+use chrono::TimeDelta;
 
 pub(super) const TOLD: &[Operation] = &[Operation {
     method: "post",
@@ -56,6 +57,7 @@ pub(super) const REFUSALS: &[Code] = &[
     Code::InvalidIdempotencyKey,
     Code::IdempotencyKeyReused,
     Code::ExternalIdConflict,
+    Code::ChargedBeforeRestore,
     Code::RawCardNumber,
     Code::Empty,
     Code::TooLong,
@@ -100,11 +102,56 @@ pub(super) async fn post(
         }
         Err(broken) if broken.only_now() => {
             let earlier = schedule.replay(actor.id, &key, &digests.request_hash, &digests.fields).await;
-            earlier.map_err(limits::trouble)?.ok_or_else(|| broken.problem())?
+            match earlier.map_err(limits::trouble)? {
+                Some(earlier) => earlier,
+                None => {
+                    let traceparent = headers::traceparent(&parts.headers);
+                    let lost = Posted { key, request, digests, traceparent };
+                    lost.again(&intake, actor.id, broken).await?
+                }
+            }
         }
         Err(broken) => return Err(broken.problem()),
     };
     respond(&answer)
+}
+
+/// A request whose due time has passed and whose key made nothing that is left.
+struct Posted {
+    key: String,
+    request: Request,
+    digests: Digests,
+    traceparent: Option<String>,
+}
+
+impl Posted {
+    /// Rule R18: what a restore lost after it was charged is taken once more although its due time has passed, under
+    /// the same id, so that its client gets it back; a claim finds the charge and parks it. Anything else is refused
+    /// as it was.
+    async fn again(self, intake: &Intake, actor: ActorId, broken: Broken) -> Result<CreateAnswer, Problem> {
+        let secret = intake.schedule.installation_secret();
+        let id = PaymentId::new(self.request.due_at, intent::intent(secret, actor, &self.key));
+        let (Ok(id), true) = (id, broken.only_for_having_passed()) else { return Err(broken.problem()) };
+        let lost = intake.schedule.lost_charges(&[id]).await.map_err(limits::trouble)?;
+        match lost.get(&id) {
+            None => Err(broken.problem()),
+            Some(lost) if lost.charged_as != id => {
+                Ok(CreateAnswer::ChargedBefore { payment: lost.charged_as })
+            }
+            Some(lost) if !lost.is_open => Err(broken.problem()),
+            Some(_) => {
+                let allowed = judged_in_time(&self.request, &intake.terms).map_err(Broken::problem)?;
+                let Self { key, request, digests, traceparent } = self;
+                let new = new_payment(secret, actor, key, request, allowed, digests, traceparent)?;
+                intake.schedule.create(&new).await.map_err(limits::trouble)
+            }
+        }
+    }
+}
+
+/// As it was judged when there was still time.
+pub(super) fn judged_in_time(request: &Request, terms: &Terms) -> Result<Allowed, Broken> {
+    request.judge(terms, request.due_at - TimeDelta::seconds(1))
 }
 
 pub(super) fn new_payment(
@@ -186,6 +233,9 @@ pub(super) fn told(answer: &CreateAnswer) -> Result<(&PaymentView, How), Problem
             Err(Problem::at(Code::DailyAmountReached, "/amount", Code::DailyAmountReached.doc()))
         }
         CreateAnswer::DailyCapReached(DailyCap::Payments) => Err(Problem::new(Code::DailyCountReached)),
+        CreateAnswer::ChargedBefore { payment } => {
+            Err(Problem::new(Code::ChargedBeforeRestore).about(*payment, None))
+        }
         CreateAnswer::DayNotReady => Err(Problem::new(Code::ScheduleNotReady).retry_after(30)),
     }
 }

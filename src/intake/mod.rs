@@ -56,6 +56,7 @@ mod signature;
 mod stream;
 mod token;
 mod uses;
+mod webhooks;
 mod wire;
 
 #[cfg(test)]
@@ -130,6 +131,8 @@ pub struct Intake {
     ring: Option<Arc<dyn Survey>>,
     /// What was seen there last.
     surveyed: Arc<crew::Surveyed>,
+    /// What endpoints of webhooks may be.
+    hooks: Arc<webhooks::HookTerms>,
 }
 
 impl Intake {
@@ -167,7 +170,14 @@ impl Intake {
             most_streams: api.max_streams,
             ring: None,
             surveyed: Arc::default(),
+            hooks: Arc::new(webhooks::HookTerms::of(&config::Webhooks::default())),
         }
+    }
+
+    /// From now on endpoints of webhooks are judged by these settings.
+    #[must_use]
+    pub fn with_webhooks(self, settings: &config::Webhooks) -> Self {
+        Self { hooks: Arc::new(webhooks::HookTerms::of(settings)), ..self }
     }
 
     /// From now on the tokens of this identity provider are taken beside keys.

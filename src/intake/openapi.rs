@@ -10,14 +10,16 @@
 //! type. Answers are tight on purpose: a field that the document does not know makes the contract tests fail.
 
 mod desk;
+mod desk_reconcile;
 mod desk_shapes;
 mod shapes;
+mod webhook_shapes;
 
 use super::actor::Scope;
 use super::problem::{Code, Problem, Retryable};
 use super::{
     api_keys, batch, callback, cancel, caps, create, crew, docs, events, forecast, history, json, list,
-    proof, read, stream,
+    proof, read, stream, webhooks,
 };
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, HeaderValue};
@@ -176,8 +178,14 @@ impl Operation {
                 Code::UnsupportedMediaType,
             ]);
         }
-        if self.body.is_some() && self.path.starts_with("/v1/ops/") {
-            codes.extend(ACT_REFUSALS);
+        let is_strict =
+            ["/v1/ops/", "/v1/webhook-endpoints"].iter().any(|start| self.path.starts_with(start));
+        if self.body.is_some() && is_strict {
+            codes.extend(STRICT_REFUSALS);
+            // An instant is read as one, and kept as one.
+            if self.body != Some("WebhookResend") {
+                codes.extend(TEXT_REFUSALS);
+            }
         }
         if self.scope.is_some() {
             codes.push(Code::UnknownParameter);
@@ -189,22 +197,17 @@ impl Operation {
     }
 }
 
-/// What an act of a person is refused for: it has a reason, and fields that are read strictly.
-const ACT_REFUSALS: &[Code] = &[
-    Code::WrongType,
-    Code::UnknownField,
-    Code::DuplicateField,
-    Code::MissingField,
-    Code::Empty,
-    Code::TooLong,
-    Code::InvalidCharacter,
-    Code::RawCardNumber,
-];
+/// What an act is refused for: its fields are read strictly.
+const STRICT_REFUSALS: &[Code] =
+    &[Code::WrongType, Code::UnknownField, Code::DuplicateField, Code::MissingField];
+
+/// The same where it has texts that are kept.
+const TEXT_REFUSALS: &[Code] = &[Code::Empty, Code::TooLong, Code::InvalidCharacter, Code::RawCardNumber];
 
 /// Every route, in the order of the document.
 #[must_use]
 pub fn operations() -> Vec<Operation> {
-    let all: [&[Operation]; 16] = [
+    let all: [&[Operation]; 17] = [
         create::TOLD,
         batch::TOLD,
         list::TOLD,
@@ -214,6 +217,7 @@ pub fn operations() -> Vec<Operation> {
         proof::TOLD,
         events::TOLD,
         stream::TOLD,
+        webhooks::TOLD,
         forecast::TOLD,
         crew::TOLD,
         api_keys::TOLD,
@@ -222,7 +226,7 @@ pub fn operations() -> Vec<Operation> {
         docs::TOLD,
         OWN,
     ];
-    [all.concat(), desk::TOLD.concat()].concat()
+    [all.concat(), desk::TOLD.concat(), desk_reconcile::TOLD.to_vec()].concat()
 }
 
 const OWN: &[Operation] = &[

@@ -10,7 +10,7 @@
 use super::actor::Scope;
 use super::{
     Intake, api_keys, batch, callback, cancel, caps, create, crew, docs, events, forecast, history, list,
-    openapi, problem, proof, read, stream,
+    openapi, problem, proof, read, stream, webhooks,
 };
 
 /// What a request must bring.
@@ -46,7 +46,7 @@ impl Needs {
 /// One method of one path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
-    /// `get`, `post`, `put` or `delete`.
+    /// `get`, `post`, `put`, `patch` or `delete`.
     pub method: &'static str,
     /// With its parameters in braces.
     pub path: &'static str,
@@ -81,6 +81,19 @@ routes! {
     get "/v1/scheduled-payments/{id}/history/proof", Needs::READ, proof::get;
     get "/v1/events", Needs::READ, events::get;
     get "/v1/events/stream", Needs::READ, stream::get;
+    get "/v1/webhook-endpoints", Needs::READ, webhooks::get;
+    post "/v1/webhook-endpoints", Needs::WRITE, webhooks::create;
+    get "/v1/webhook-endpoints/{id}", Needs::READ, webhooks::show;
+    patch "/v1/webhook-endpoints/{id}", Needs::WRITE, webhooks::change;
+    delete "/v1/webhook-endpoints/{id}", Needs::WRITE, webhooks::delete;
+    post "/v1/webhook-endpoints/{id}/rotate", Needs::WRITE, webhooks::rotate;
+    post "/v1/webhook-endpoints/{id}/disable", Needs::WRITE, webhooks::disable;
+    post "/v1/webhook-endpoints/{id}/enable", Needs::WRITE, webhooks::enable;
+    post "/v1/webhook-endpoints/{id}/test", Needs::WRITE, webhooks::test;
+    get "/v1/webhook-endpoints/{id}/deliveries", Needs::READ, webhooks::deliveries;
+    get "/v1/webhook-endpoints/{id}/deliveries/{payment}/{sequence}", Needs::READ, webhooks::delivery;
+    post "/v1/webhook-endpoints/{id}/deliveries/{payment}/{sequence}/resend", Needs::WRITE, webhooks::resend;
+    post "/v1/webhook-endpoints/{id}/resend", Needs::WRITE, webhooks::resend_failed;
     get "/v1/forecast", Needs::OPERATE, forecast::get;
     get "/v1/ops/workers", Needs::OPERATE, crew::workers;
     get "/v1/ops/buckets", Needs::OPERATE, crew::buckets;

@@ -84,6 +84,11 @@ impl Broken {
         })
     }
 
+    /// Nothing but its due time stands against the request: it has passed.
+    pub(super) fn only_for_having_passed(&self) -> bool {
+        self.0.iter().all(|error| error.code == Code::DueInPast)
+    }
+
     /// The answer.
     pub(super) fn problem(self) -> Problem {
         // Only made from a list that is not empty (see `judge`).

@@ -30,6 +30,17 @@ impl<S: Upkeep> Tick for Watch<S> {
         for (gateway, overdue) in &backlog.oldest_due {
             metrics::PAYMENTS_DUE_OLDEST_AGE.set(overdue.as_secs_f64(), [&gateway.0]);
         }
+        let open = backlog.open;
+        for (state, count) in [
+            ("due", open.due),
+            ("processing", open.processing),
+            ("unknown", open.unknown),
+            ("parked", open.parked),
+        ] {
+            metrics::PAYMENTS.set(whole(count), [state]);
+        }
+        metrics::PAYMENTS_UNKNOWN_OLDEST_AGE.set(open.oldest_unknown.as_secs_f64(), []);
+        metrics::PAYMENTS_LEASE_OVERDUE.set(open.lease_overdue.as_secs_f64(), []);
         metrics::RELAY_UNPUBLISHED_DUE.set(whole(backlog.unpublished_due), []);
         metrics::PARTITIONS_AHEAD.set(whole(backlog.days_ahead), []);
         metrics::OLDEST_OPEN_DAY_AGE.set(whole(backlog.oldest_open_day_age), []);

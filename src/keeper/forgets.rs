@@ -1,9 +1,9 @@
 //! Deletes what was kept for a time and is looked at no more: old counts of declines, the names of old
-//! callbacks, and what actors with caps created on days long past.
+//! callbacks, what actors with caps created on days long past, and what deleted endpoints of webhooks are owed.
 //!
 //! **Promises.** At most [`MOST`] rows a transaction, so that it never holds locks for long; no count that a
 //! claim still adds up, and no callback that its sender may still repeat. **If this dies here**, three tables
-//! grow; claims read only the hours of their windows and stay as fast and as right.
+//! grow, and days of webhooks that owe something to nobody stay; claims read only the hours of their windows and stay as fast and as right.
 
 use super::runner::{Next, Tick};
 use super::upkeep::Upkeep;
@@ -33,6 +33,12 @@ impl<S: Upkeep> Tick for Forgets<S> {
         metrics::FORGOTTEN.add(callbacks, ["callbacks"]);
         let days = self.schedule.forget_actor_days(MOST).await?;
         metrics::FORGOTTEN.add(days, ["actor_days"]);
-        Ok(if declines.max(callbacks).max(days) >= u64::from(MOST) { Next::Now } else { Next::Later })
+        let owed = self.schedule.discard_deliveries(MOST).await?;
+        metrics::FORGOTTEN.add(owed, ["webhook_deliveries"]);
+        Ok(if declines.max(callbacks).max(days).max(owed) >= u64::from(MOST) {
+            Next::Now
+        } else {
+            Next::Later
+        })
     }
 }

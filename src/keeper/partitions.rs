@@ -1,4 +1,4 @@
-//! Keeps day partitions ahead, and drops outbox partitions that are drained.
+//! Keeps day partitions ahead, and drops those of the outbox and of webhooks that are drained.
 //!
 //! **Promises.** Days from `back` before to `ahead` after today exist before they are needed; intake
 //! answers 503 for a day that is missing, so this loop is itself watched (its age is a metric).
@@ -19,6 +19,8 @@ pub struct Partitions<S> {
     pub back: u32,
     /// Days kept ahead.
     pub ahead: u32,
+    /// Days of webhook deliveries that are kept.
+    pub webhook_days: u32,
 }
 
 impl<S: Upkeep> Tick for Partitions<S> {
@@ -28,7 +30,8 @@ impl<S: Upkeep> Tick for Partitions<S> {
 
     async fn tick(&mut self) -> Result<Next, ScheduleError> {
         let made = self.schedule.ensure_partitions(self.back, self.ahead).await?;
-        let dropped = self.schedule.drop_drained_notices(self.back).await?;
+        let webhooks = self.schedule.drop_webhook_days(self.webhook_days).await?;
+        let dropped = self.schedule.drop_drained_notices(self.back).await? + webhooks;
         if made > 0 || dropped > 0 {
             tracing::info!(made, dropped, "partitions");
         }

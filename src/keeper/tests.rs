@@ -5,7 +5,7 @@ use crate::domain::ids::GatewayName;
 use crate::domain::state::Status;
 use crate::platform::clock::Clock;
 use crate::platform::metrics;
-use crate::schedule::{Backlog, Fault, ScheduleError, Verb};
+use crate::schedule::{Backlog, Fault, OpenStates, ScheduleError, Verb};
 use crate::worker::lab::{World, lease};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -123,6 +123,7 @@ fn the_reaper_goes_on_while_its_batches_are_full_and_fails_what_missed_its_deadl
 struct Tables {
     made: AtomicUsize,
     dropped: AtomicUsize,
+    webhook_days: AtomicUsize,
     old_counts: AtomicU64,
 }
 
@@ -153,6 +154,16 @@ impl Upkeep for Tables {
         Ok(u64::from(limit) / 4)
     }
 
+    async fn drop_webhook_days(&self, keep: u32) -> Result<u32, ScheduleError> {
+        assert_eq!(keep, 30);
+        self.webhook_days.fetch_add(1, Ordering::Relaxed);
+        Ok(1)
+    }
+
+    async fn discard_deliveries(&self, limit: u32) -> Result<u64, ScheduleError> {
+        Ok(u64::from(limit) / 8)
+    }
+
     async fn advance_oldest_open_day(&self) -> Result<chrono::NaiveDate, ScheduleError> {
         Ok(chrono::NaiveDate::default())
     }
@@ -164,6 +175,14 @@ impl Upkeep for Tables {
             unpublished_due: i64::from(most),
             days_ahead: -1,
             oldest_open_day_age: 3,
+            open: OpenStates {
+                due: 4,
+                processing: 5,
+                unknown: 6,
+                parked: 7,
+                oldest_unknown: Duration::from_secs(901),
+                lease_overdue: Duration::from_millis(1_500),
+            },
         })
     }
 }
@@ -172,9 +191,10 @@ impl Upkeep for Tables {
 fn partitions_are_made_even_if_dropping_fails_and_the_failure_is_told() {
     let world = World::new();
     let tables = Arc::new(Tables::default());
-    let mut partitions = Partitions { schedule: Arc::clone(&tables), back: 2, ahead: 370 };
+    let mut partitions = Partitions { schedule: Arc::clone(&tables), back: 2, ahead: 370, webhook_days: 30 };
     assert!(world.time.run(partitions.tick()).is_err());
     assert_eq!((tables.made.load(Ordering::Relaxed), tables.dropped.load(Ordering::Relaxed)), (1, 1));
+    assert_eq!(tables.webhook_days.load(Ordering::Relaxed), 1);
     let mut bounds = Bounds { schedule: tables };
     assert_eq!(world.time.run(bounds.tick()).unwrap(), Next::Later);
 }
@@ -202,6 +222,12 @@ fn the_backlog_is_told_as_the_tables_have_it() {
         "punctual_relay_unpublished_due 10000",
         "punctual_partitions_ahead_days -1",
         "punctual_oldest_open_day_age_days 3",
+        "punctual_payments{state=\"due\"} 4",
+        "punctual_payments{state=\"processing\"} 5",
+        "punctual_payments{state=\"unknown\"} 6",
+        "punctual_payments{state=\"parked\"} 7",
+        "punctual_payments_unknown_oldest_age_seconds 901",
+        "punctual_payments_lease_overdue_seconds 1.5",
     ] {
         assert!(said.lines().any(|found| found == line), "{line} is not in:\n{said}");
     }

@@ -28,6 +28,13 @@ pub trait Upkeep: Send + Sync + 'static {
     /// Deletes at most `limit` sums of past days that no create adds to any more; answers how many.
     fn forget_actor_days(&self, limit: u32) -> impl Future<Output = Result<u64, ScheduleError>> + Send;
 
+    /// Drops days of webhook deliveries more than `keep` days old that owe nothing, and forgets endpoints that were
+    /// deleted before them; answers how many days.
+    fn drop_webhook_days(&self, keep: u32) -> impl Future<Output = Result<u32, ScheduleError>> + Send;
+
+    /// Discards at most `limit` deliveries that are owed to deleted endpoints; answers how many.
+    fn discard_deliveries(&self, limit: u32) -> impl Future<Output = Result<u64, ScheduleError>> + Send;
+
     /// Moves the oldest open day as far on as no open row forbids; answers where it is.
     fn advance_oldest_open_day(&self) -> impl Future<Output = Result<NaiveDate, ScheduleError>> + Send;
 
@@ -54,6 +61,14 @@ impl Upkeep for Postgres {
 
     async fn forget_actor_days(&self, limit: u32) -> Result<u64, ScheduleError> {
         Self::forget_actor_days(self, limit).await
+    }
+
+    async fn drop_webhook_days(&self, keep: u32) -> Result<u32, ScheduleError> {
+        Self::drop_webhook_days(self, keep).await
+    }
+
+    async fn discard_deliveries(&self, limit: u32) -> Result<u64, ScheduleError> {
+        Self::discard_deliveries(self, limit).await
     }
 
     async fn advance_oldest_open_day(&self) -> Result<NaiveDate, ScheduleError> {

@@ -3,8 +3,8 @@
 //! The word and what it allows are one transaction. Whoever asked is refused; of two who decide at once one wins,
 //! and the other is told 409.
 
-use super::{Desk, IdInPath, refund_resolve, refusal, shapes, uuid};
-use crate::domain::state::Status;
+use super::{Desk, IdInPath, reconciliations, refund_resolve, refusal, shapes, uuid};
+use crate::domain::state::{Cause, Status};
 use crate::intake::{Code, Pairs, Problem, Scope, json, trouble};
 use crate::platform::metrics;
 use crate::schedule::{ActTerms, Approval, ApprovalStatus, ApprovalVerdict, CarriedOut, Decided, Obstacle};
@@ -96,6 +96,10 @@ fn told(decided: Decided) -> Result<Response<Body>, Problem> {
             }
             Ok(answer(&approval))
         }
+        Decided::Approved(approval, CarriedOut::Repaired(done)) => {
+            reconciliations::count(done, Cause::Repaired);
+            Ok(answer(&approval))
+        }
         Decided::Approved(approval, CarriedOut::RefundAllowed(_)) | Decided::Rejected(approval) => {
             Ok(answer(&approval))
         }
@@ -115,6 +119,10 @@ fn told(decided: Decided) -> Result<Response<Body>, Problem> {
         Decided::Impossible(approval, Obstacle::RefundIsVoid) => Err(about(Code::ApprovalExpired, &approval)),
         Decided::Impossible(approval, Obstacle::Refund(why)) => {
             Err(refund_resolve::refusal(why, Some(approval.payment)))
+        }
+        // What a worker holds passes, and the approval waits on; after the others it is void.
+        Decided::Impossible(approval, Obstacle::Repair(why)) => {
+            Err(reconciliations::refusal(why, Some(approval.payment)))
         }
         Decided::Impossible(_, Obstacle::Unreadable) => Err(Problem::new(Code::Internal)),
         Decided::NotFound => Err(Problem::new(Code::ApprovalNotFound)),

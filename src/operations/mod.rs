@@ -15,6 +15,9 @@ mod approvals;
 mod bulk;
 mod gateways;
 mod parked;
+mod reconciliation_shapes;
+mod reconciliations;
+mod quarantine;
 mod redrive;
 mod refund_resolve;
 mod refunds;
@@ -22,6 +25,11 @@ mod refusal;
 mod resolve;
 mod shapes;
 mod switches;
+
+pub(crate) use reconciliation_shapes::by_class;
+pub use reconciliation_shapes::{
+    found as difference_as_json, item as item_as_json, run as reconciliation_as_json, sum as sum_as_json,
+};
 
 use crate::gateway::{DECLINE_TABLE, may_retry};
 use crate::intake::{Code, Intake, Needs, Problem};
@@ -103,10 +111,22 @@ crate::intake::routes! {
     put "/v1/ops/gateways/{id}/rate", Needs::GATEWAYS, gateways::rate;
     get "/v1/ops/kill-switches", Needs::OPERATE, switches::list;
     put "/v1/ops/kill-switches/{kind}/{value}", Needs::GATEWAYS, switches::put;
+    get "/v1/ops/quarantine", Needs::OPERATE, quarantine::show;
+    post "/v1/ops/quarantine", Needs::APPROVE, quarantine::enter;
+    post "/v1/ops/quarantine/release", Needs::APPROVE, quarantine::release;
     get "/v1/ops/refunds", Needs::REFUND, refunds::list;
     post "/v1/ops/refunds", Needs::REFUND, refunds::post;
     get "/v1/ops/refunds/{id}", Needs::REFUND, refunds::show;
     post "/v1/ops/refunds/{id}/resolve", Needs::REFUND, refund_resolve::post;
+    get "/v1/ops/reconciliations", Needs::OPERATE, reconciliations::list;
+    get "/v1/ops/reconciliations/{id}", Needs::OPERATE, reconciliations::show;
+    post "/v1/ops/reconciliations/{id}/withdraw", Needs::REDRIVE, reconciliations::withdraw;
+    get "/v1/ops/reconciliation-standing", Needs::OPERATE, reconciliations::standing;
+    get "/v1/ops/reconciliation-items", Needs::OPERATE, reconciliations::items;
+    get "/v1/ops/reconciliation-items/{id}", Needs::OPERATE, reconciliations::item;
+    post "/v1/ops/reconciliation-items/{id}/repair", Needs::REDRIVE, reconciliations::repair;
+    post "/v1/ops/reconciliation-items/{id}/dismiss", Needs::REDRIVE, reconciliations::dismiss;
+    get "/v1/ops/reconciliation-sums", Needs::OPERATE, reconciliations::sums;
 }
 
 /// Codes of declines after which something may be sent again; every other one is for good.

@@ -19,6 +19,16 @@ pub trait Clock: Send + Sync + 'static {
 /// A clock that can be shared.
 pub type SharedClock = Arc<dyn Clock>;
 
+/// What `work` comes to within `limit` on this clock; `None` after that, and it is given up where it stands. Never
+/// for what must not be cut short: a transaction's begin or commit.
+pub async fn within<T>(clock: &dyn Clock, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        done = work => Some(done),
+        () = clock.sleep(limit) => None,
+    }
+}
+
 /// The machine's own clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Host;

@@ -187,6 +187,32 @@ settings! {
         poll: Duration = ms(500), "Pause after everything was published.";
         lease: Duration = secs(10), "A publisher silent for so long loses the lead to another.";
     }
+    /// From the history to the endpoints that clients named.
+    webhooks: Webhooks {
+        allow: Vec<IpNet> = Vec::new(), "Networks that endpoints may lie in although they are not of the public internet, like 127.0.0.0/8,fd00::/8; http is taken for these alone.";
+        max_in_flight: usize = 64, "Most requests in flight from one process, shared fairly among endpoints.";
+        connect_timeout: Duration = secs(5), "Time to connect, with the look-up of the name.";
+        timeout: Duration = secs(15), "Time for the whole request; a process that dies in it leaves its deliveries to others three times as long after it began.";
+        poll: Duration = ms(500), "Pause after everything that is due was sent.";
+        batch: u32 = 1_000, "Events fanned out at once.";
+        ladder: Vec<Duration> = vec![secs(5), secs(300), secs(1_800), secs(7_200), secs(18_000), secs(36_000), secs(36_000)], "Waits between tries of one delivery; after the last one it has failed, and can be sent again by its owner.";
+        jitter_percent: u32 = 20, "Each wait is lengthened by up to this much.";
+        retry_after_cap: Duration = secs(86_400), "Longest Retry-After obeyed.";
+        rest_cap: Duration = secs(300), "An endpoint that fails several times in a row rests, at first 1s and then longer and longer, up to this; meanwhile its deliveries keep their tries.";
+        disable_after: Duration = secs(5 * 86_400), "An endpoint that has failed for so long without one success is disabled.";
+        max_endpoints: u32 = 20, "Endpoints of one actor; more are refused.";
+        secret_overlap: Duration = secs(86_400), "After a rotation both secrets sign for so long, where the request names no time; at most 30d.";
+        keep_days: u32 = 30, "Days for which deliveries and their tries can be looked at and sent again.";
+    }
+    /// Our books against the gateways' reports.
+    reconcile: Reconcile {
+        hour: u32 = 4, "Hour of UTC from which the keeper wants the report of the day before, if gateway.settlement_url says where it is.";
+        catch_up_days: u32 = 7, "Days before that which the keeper looks back for ones that were not compared.";
+        retry_every: Duration = secs(600), "How often the keeper looks for a day to compare, and again at what waits.";
+        grace_days: u32 = 2, "Days after the one on which it was charged until a charge must stand in a report; before, it is late.";
+        repair: String = "safe".into(), "What is repaired without a person: none; safe (an unknown outcome is completed by a line that fits, what is pending and charged is parked); automatic (besides, parked payments are completed, and unknown ones parked by a line that does not fit).";
+        keep_days: u32 = 400, "Days for which the lines of reports are kept.";
+    }
     /// The generic HTTP gateway; the `sandbox` gateway is one of these.
     gateway: Gateway {
         name: String = "sandbox".into(), "Name that payments refer to; also the default gateway.";
@@ -206,6 +232,10 @@ settings! {
         callback_secret: Secret = Secret::default(), "Signs the gateway's callbacks (Standard Webhooks, whsec_…); empty: none are taken. Secret.";
         declines_per_day: u32 = 10, "Declines of one destination within 24 hours, of all payments together, at which a soft decline becomes final; the strictest limit of the two large card networks. 0: no cap.";
         declines_per_30_days: u32 = 15, "The same within 30 days. 0: no cap.";
+        settlement_url: String = String::new(), "Where a day's settlement report is fetched, with ?day=2026-11-28 and the secret: a URL, or a path after gateway.url like settlement; empty: nowhere, reports are brought as files.";
+        settlement_format: String = "sandbox".into(), "Format of those reports, with its options: sandbox, stripe, adyen, camt.053 or camt.054.";
+        settlement_within: Duration = secs(600), "Longest time for one report; one of which nothing comes for gateway.total_timeout is given up before.";
+        settlement_max_bytes: u64 = 4_294_967_296, "Largest report taken, in bytes.";
         connect_timeout: Duration = secs(5), "Time to connect.";
         total_timeout: Duration = secs(20), "Time for the whole call; less than worker.lease − worker.margin, unless renew_lease.";
         renew_lease: bool = false, "Leases are renewed while the gateway is called, so a call may outlast worker.lease.";
@@ -236,7 +266,7 @@ settings! {
         callback_late: Duration = secs(0), "From the decision to its callback.";
         fee_fixed_minor: i64 = 25, "Fee of each settled charge, in minor units.";
         fee_basis_points: u32 = 150, "Fee of each settled charge, in hundredths of a per cent, rounded up.";
-        settlement_defects: Defects = Defects::default(), "Wrong lines of each day's report, like missing:1,doubled:1,amount:1,currency:1,unknown:1,late:1.";
+        settlement_defects: Defects = Defects::default(), "Wrong lines of each day's report, like missing:1,doubled:1,amount:1,currency:1,unknown:1,late:1,orphan:1,refund:1.";
     }
     /// Times of the ladders, scaled for tests.
     ladder: Ladder {

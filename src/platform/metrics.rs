@@ -15,6 +15,7 @@ pub use expose::{Exposition, NotInstalled, install, recorder, reference_markdown
 
 use crate::domain::event_type::EventType;
 use crate::domain::invariants::Invariant;
+use crate::domain::matching::Class;
 use crate::domain::reason::Reason;
 use crate::domain::state::{Cause, MOVES, Status};
 use Values::{Closed, Computed, Configured, Open};
@@ -48,6 +49,10 @@ fn invariants() -> Vec<&'static str> {
     Invariant::ALL.iter().map(|invariant| invariant.id()).collect()
 }
 
+fn classes() -> Vec<&'static str> {
+    Class::ALL.iter().map(|class| class.as_str()).collect()
+}
+
 fn event_types() -> Vec<&'static str> {
     EventType::ALL.iter().map(|event| event.as_str()).collect()
 }
@@ -70,6 +75,15 @@ metrics! {
     Gauge PAYMENTS_DUE_OLDEST_AGE = "payments_due_oldest_age_seconds", Seconds,
         "How overdue the oldest claimable payment is, as last seen by the keeper; 0 if none is due.",
         [gateway: Configured], &[];
+    Gauge PAYMENTS = "payments", Count,
+        "Open payments as last counted by the keeper, up to 10000 of each: due (claimable now), processing, unknown, parked.",
+        [state: Closed(&["due", "processing", "unknown", "parked"])], &[];
+    Gauge PAYMENTS_UNKNOWN_OLDEST_AGE = "payments_unknown_oldest_age_seconds", Seconds,
+        "How long ago the oldest payment of unknown outcome was first sent, as last seen by the keeper; 0 if there is none.",
+        [], &[];
+    Gauge PAYMENTS_LEASE_OVERDUE = "payments_lease_overdue_seconds", Seconds,
+        "How long ago the lease ended that ended first of those whose payment nobody took back; 0 if there is none.",
+        [], &[];
     Counter PAYMENT_TRANSITIONS = "payment_transitions_total", Count,
         "Moves written by this process.", [to: Computed(statuses), cause: Computed(causes)], &[];
 
@@ -108,12 +122,13 @@ metrics! {
             "redrive", "redrive_new_epoch", "resolve_charged", "resolve_not_charged", "approve", "reject",
             "create_bulk_redrive", "start_bulk_redrive", "stop_bulk_redrive", "bulk_redrive",
             "pause_gateway", "resume_gateway", "limit_gateway_rate", "throw_switch", "release_switch", "ask_refund",
-            "resolve_refund",
+            "repair_item", "dismiss_item", "withdraw_report",
+            "resolve_refund", "enter_quarantine", "release_quarantine", "override_quarantine",
         ]), result: Closed(&["done", "asked", "refused"])], &[];
 
     // Schedule.
     Gauge QUARANTINE = "quarantine", Count,
-        "1 while claims of notices are refused because the database's lineage is not the released one.", [], &[];
+        "1 while nothing is claimed because the database was restored, was promoted or has lost commits, and two people have not released it.", [], &[];
     Gauge CLOCK_OFFSET = "clock_offset_seconds", Seconds,
         "Database clock minus this host's clock, as far as the sample's round trip does not explain it.", [], &[];
 
@@ -171,7 +186,7 @@ metrics! {
 
     // Gateway.
     Histogram GATEWAY_REQUEST = "gateway_request_seconds", Seconds, "Time of one call.",
-        [gateway: Configured, call: Closed(&["charge", "lookup", "void", "refund"])], GATEWAY;
+        [gateway: Configured, call: Closed(&["charge", "lookup", "void", "refund", "settlement"])], GATEWAY;
     Histogram GATEWAY_PERMIT_WAIT = "gateway_permit_wait_seconds", Seconds,
         "From the instant a notice could be claimed to the slot of its gateway.", [gateway: Configured], QUICK;
     Counter REFUND_ATTEMPTS = "refund_attempts_total", Count, "Attempts to give money back, by what they learned.",
@@ -218,13 +233,27 @@ metrics! {
     Gauge OLDEST_OPEN_DAY_AGE = "oldest_open_day_age_days", Count,
         "Age of the oldest day with open rows: what every scan has to cover.", [], &[];
     Counter FORGOTTEN = "forgotten_total", Count,
-        "Rows deleted that nobody looks at any more: hourly counts of declines, names of callbacks, daily sums of actors with caps.",
-        [what: Closed(&["declines", "callbacks", "actor_days"])], &[];
+        "Rows deleted that nobody looks at any more: hourly counts of declines, names of callbacks, daily sums of actors with caps; and webhooks discarded with their endpoint.",
+        [what: Closed(&["declines", "callbacks", "actor_days", "webhook_deliveries"])], &[];
     Counter KEEPER_FAILURES = "keeper_failures_total", Count, "Passes that did not do their work.",
-        [task: Closed(&["reap", "partitions", "oldest_open_day", "forget", "backlog", "bulk_redrive"])], &[];
+        [task: Closed(&["reap", "partitions", "oldest_open_day", "forget", "backlog", "bulk_redrive", "lineage",
+            "reconcile"])], &[];
     Gauge KEEPER_LAST_SUCCESS = "keeper_last_success_timestamp_seconds", Seconds,
         "When a task last did its work, in Unix seconds.",
-        [task: Closed(&["reap", "partitions", "oldest_open_day", "forget", "backlog", "bulk_redrive"])], &[];
+        [task: Closed(&["reap", "partitions", "oldest_open_day", "forget", "backlog", "bulk_redrive", "lineage",
+            "reconcile"])], &[];
+
+    // Reconciliation.
+    Counter RECONCILE_MISMATCHES = "reconcile_mismatches_total", Count,
+        "Differences between our books and a gateway's reports that somebody has to look at, once each.",
+        [class: Computed(classes)], &[];
+    Gauge RECONCILE_OPEN_ITEMS = "reconcile_open_items", Count,
+        "Differences that somebody has to look at, now.", [gateway: Configured, class: Computed(classes)], &[];
+    Gauge RECONCILE_LAST_SUCCESS = "reconcile_last_success_timestamp_seconds", Seconds,
+        "When a day was last compared with a whole report, in Unix seconds.", [gateway: Configured], &[];
+    Gauge RECONCILE_SUMS_APART = "reconcile_sums_apart", Count,
+        "Sums of a due day and currency, of the days last compared, in which payments, attempts, ledger and settlement differ.",
+        [gateway: Configured], &[];
 
     // Publisher.
     Gauge PUBLISHER_OLDEST_AGE = "publisher_oldest_age_seconds", Seconds,
@@ -239,6 +268,25 @@ metrics! {
         [], &[];
     Counter PUBLISHER_FAILURES = "publisher_failures_total", Count, "Passes that did not go through.",
         [stage: Closed(&["read", "publish", "advance"])], &[];
+
+    // Webhooks.
+    Counter WEBHOOKS_OWED = "webhooks_owed_total", Count, "Deliveries of events that became owed to endpoints.", [], &[];
+    Counter WEBHOOK_DELIVERIES = "webhook_deliveries_total", Count,
+        "Tries by what became of their delivery; fenced: another took it over meanwhile, or its owner sent it again.",
+        [result: Closed(&["delivered", "again", "failed", "fenced"])], &[];
+    Histogram WEBHOOK_REQUEST = "webhook_request_seconds", Seconds, "Time of one request to an endpoint, by its answer.",
+        [answer: Closed(&["2xx", "3xx", "4xx", "5xx", "other", "none"])], GATEWAY;
+    Gauge WEBHOOKS_IN_FLIGHT = "webhooks_in_flight", Count, "Requests to endpoints under way in this process.", [], &[];
+    Gauge WEBHOOK_BACKLOG = "webhook_backlog", Count,
+        "Deliveries owed to endpoints that are not disabled, as the leading publisher counts them, up to 10000.", [], &[];
+    Gauge WEBHOOK_OLDEST_AGE = "webhook_oldest_age_seconds", Seconds,
+        "How long the oldest delivery waits for a sender although it is due and its endpoint does not rest, or the oldest event to be fanned out.",
+        [], &[];
+    Counter WEBHOOK_ENDPOINTS_DISABLED = "webhook_endpoints_disabled_total", Count,
+        "Endpoints disabled by the sender.", [reason: Closed(&["gone", "failing"])], &[];
+    Counter WEBHOOK_FAILURES = "webhook_failures_total", Count,
+        "Passes, takings, notings and countings that did not go through; they are repeated.",
+        [stage: Closed(&["fan_out", "take", "note", "count"])], &[];
 
     // The process.
     Gauge BUILD_INFO = "build_info", Count, "1, with the version as a label.", [version: Open], &[];

@@ -73,11 +73,14 @@ fn example(wanted: EventType) -> Unpublished {
             (3, Some(Status::Processing), Event::Moved(Cause::Settled), charged.to_owned())
         }
         EventType::Cancelled => (2, Some(Status::Pending), Event::Moved(Cause::Cancelled), "{}".to_owned()),
+        EventType::Repaired => {
+            let line = r#"{"reason":"seen in the report and with the bank","reference":"ch_1","amountMinor":1250,"currency":"EUR","item":7,"class":"missing_here","evidence":{"line":12},"approvedBy":"key:second"}"#;
+            (5, from, event, line.to_owned())
+        }
         EventType::OutcomeUnknown
         | EventType::Parked
         | EventType::Redriven
         | EventType::Refunded
-        | EventType::Repaired
         | EventType::Fenced
         | EventType::CancelWished
         | EventType::Noted => (4, from, event, "{}".to_owned()),
@@ -268,6 +271,37 @@ fn a_record_is_keyed_by_the_payment_and_lies_where_the_ring_has_it() {
 }
 
 #[test]
+fn a_row_that_parks_is_announced_as_the_topic_s_schema_says_and_no_other_row_is() {
+    let schema = file(&topics().join("parked.schema.json"));
+    let required: Vec<&str> =
+        schema["required"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    for (from, happened, to) in everything() {
+        let row = unpublished(7, from, happened, to, r#"{"reason":"unproven_decline"}"#);
+        let announced = announcement(&Form::new("payments.", 12), &row);
+        assert_eq!(announced.is_some(), event_type(happened, to) == EventType::Parked, "{happened:?} {to:?}");
+        let Some(announced) = announced else { continue };
+        assert_eq!(announced.topic, "payments.parked");
+        assert_eq!(announced.partition, record(&Form::new("payments.", 12), &row).partition);
+        let value: Value = serde_json::from_slice(&announced.value).unwrap();
+        let fields = value.as_object().unwrap();
+        assert_eq!(fields.len(), required.len(), "the schema is closed: {value}");
+        assert!(required.iter().all(|name| fields.contains_key(*name)), "{value}");
+        let wanted = match happened {
+            Event::Moved(Cause::Poisoned) => "poisoned",
+            _ => "unproven_decline",
+        };
+        assert_eq!((&value["reason"], &value["sequence"]), (&json!(wanted), &json!(7)));
+        // Without a reason of the registry the cause stands there, which the pattern takes too.
+        let bare = unpublished(7, from, happened, to, "{}");
+        let value: Value =
+            serde_json::from_slice(&announcement(&Form::new("p.", 2), &bare).unwrap().value).unwrap();
+        assert!(value["reason"].as_str().unwrap().chars().all(|c| c == '_' || c.is_ascii_lowercase()));
+        let archived = Unpublished { payment: None, ..bare };
+        assert_eq!(announcement(&Form::new("p.", 2), &archived), None, "nobody can act on it");
+    }
+}
+
+#[test]
 fn a_reason_is_the_written_one_or_the_one_that_its_cause_implies() {
     let reason_of = |event, to, detail: &str| {
         let row = unpublished(3, Some(Status::Processing), event, to, detail);
@@ -286,4 +320,37 @@ fn a_reason_is_the_written_one_or_the_one_that_its_cause_implies() {
         reason_of(Event::Moved(Cause::Cancelled), Status::Cancelled, "no JSON"),
         "cancelled_by_client"
     );
+}
+
+#[test]
+fn what_reconciliation_did_has_the_reason_of_its_line_and_never_a_person_s_words() {
+    let reason_of = |from, event, to, detail: &str| {
+        let row = unpublished(3, Some(from), event, to, detail);
+        serde_json::from_slice::<Value>(&json(&row)).unwrap()["data"]["reason"].clone()
+    };
+    let line = r#"{"reason":"not_sent","item":7,"class":"missing_here","reference":"ch_1"}"#;
+    let reconciled = Event::Moved(Cause::Reconciled);
+    for (from, event, to, detail, wanted) in [
+        (Status::Pending, reconciled, Status::Parked, line, json!("charge_found")),
+        (Status::Unknown, reconciled, Status::Parked, line, json!("contract_violation")),
+        (Status::Unknown, reconciled, Status::Completed, line, Value::Null),
+        (
+            Status::Pending,
+            reconciled,
+            Status::Parked,
+            r#"{"externalIdOf":"a","item":7}"#,
+            json!("external_id_taken_back"),
+        ),
+        (
+            Status::Unknown,
+            reconciled,
+            Status::Parked,
+            r#"{"reason":"charged_before"}"#,
+            json!("charged_before"),
+        ),
+        (Status::Failed, Event::Moved(Cause::Repaired), Status::Completed, line, Value::Null),
+        (Status::Completed, Event::Noted, Status::Completed, line, Value::Null),
+    ] {
+        assert_eq!(reason_of(from, event, to, detail), wanted, "{from:?} {event:?} {to:?} {detail}");
+    }
 }

@@ -1,4 +1,4 @@
-//! Stage 9: the history, from Postgres to the topic `payments.events`.
+//! Stage 9: the history, from Postgres to the topic `payments.events`, and what was parked to `payments.parked`.
 //!
 //! **Promise.** Every history row becomes an event at least once, with an id that is the same in every
 //! delivery. In each partition the *first* appearances of a payment's events stand in the order of its
@@ -17,7 +17,10 @@
 
 pub mod event;
 mod leads;
+mod rebuild;
+mod replay;
 mod rounds;
+pub mod webhooks;
 
 use crate::bucket::{self, NotAcknowledged, Outgoing};
 use crate::domain::event_type::event_type;
@@ -29,6 +32,8 @@ use std::collections::BTreeMap;
 use std::future::Future;
 
 pub use leads::{Condition, Leads};
+pub use rebuild::{CatchUp, Rebuilt, announce_again, catch_up};
+pub use replay::{Again, Past, Replay, ReplayFailed, Replayed, replay};
 pub use rounds::{Publisher, run};
 
 /// The history and its cursor, as the schedule keeps them.
@@ -118,14 +123,23 @@ pub async fn step<H: History, T: Topic>(
     form: &Form,
     batch: u32,
 ) -> Result<Pass, PassFailed> {
+    pass(history, topic, lease, form, batch, |_| Told::Everything).await
+}
+
+/// The same, where not every topic is told of every row.
+async fn pass<H: History, T: Topic>(
+    history: &H,
+    topic: &T,
+    lease: &PublisherLease,
+    form: &Form,
+    batch: u32,
+    told: impl Fn(&Unpublished) -> Told,
+) -> Result<Pass, PassFailed> {
     let found = history.unpublished(lease, batch).await.map_err(PassFailed::Read)?;
     let found = found.ok_or(PassFailed::LeadLost)?;
     // Before the attempt: while Kafka is away, it grows.
     metrics::PUBLISHER_OLDEST_AGE.set(found.oldest_age_now().as_secs_f64(), []);
-    for wave in waves(&found.rows) {
-        let records: Vec<Outgoing> = wave.iter().map(|row| event::record(form, row)).collect();
-        topic.publish(&records).await?;
-    }
+    publish(topic, form, told, &found.rows).await?;
     if (!found.rows.is_empty() || found.floor_is_old)
         && !history.advance(lease, &found).await.map_err(PassFailed::Advance)?
     {
@@ -136,6 +150,41 @@ pub async fn step<H: History, T: Topic>(
         metrics::EVENTS_PUBLISHED.add(1, [event_type(row.row.event, row.row.to).as_str()]);
     }
     Ok(Pass { published: found.rows.len(), is_full: found.is_full, is_ahead: found.is_ahead })
+}
+
+/// Which topics are told of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// Both.
+    Everything,
+    /// The topic of events.
+    Events,
+    /// The topic of announcements, of rows that park their payment.
+    Parked,
+}
+
+impl Told {
+    fn records(self, form: &Form, row: &Unpublished) -> impl Iterator<Item = Outgoing> {
+        let event = (self != Self::Parked).then(|| event::record(form, row));
+        let announcement = if self == Self::Events { None } else { event::announcement(form, row) };
+        event.into_iter().chain(announcement)
+    }
+}
+
+/// Publishes rows wave by wave, and is done when every record has its report.
+async fn publish<T: Topic>(
+    topic: &T,
+    form: &Form,
+    told: impl Fn(&Unpublished) -> Told,
+    rows: &[Unpublished],
+) -> Result<(), NotAcknowledged> {
+    for wave in waves(rows) {
+        let records: Vec<Outgoing> = wave.into_iter().flat_map(|row| told(row).records(form, row)).collect();
+        if !records.is_empty() {
+            topic.publish(&records).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Splits a batch so that no wave has two events of one payment and each payment's events keep their

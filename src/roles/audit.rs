@@ -145,6 +145,8 @@ async fn one(
         history: written.history,
         keys: written.keys,
         refunds: written.refunds,
+        differences: written.differences,
+        compared: written.compared,
     })
 }
 

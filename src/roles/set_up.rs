@@ -46,7 +46,8 @@ pub async fn topics(command: Topics, config: Config) -> Result<(), Ended> {
     config.require(&["kafka.bootstrap_servers"])?;
     let clock: SharedClock = Arc::new(Host);
     let left = match command {
-        Topics::Plan | Topics::Check | Topics::Describe => {
+        // `rebuild` is a command of its own (`rebuild.rs`).
+        Topics::Plan | Topics::Check | Topics::Describe | Topics::Rebuild(_) => {
             topics::plan(&config.kafka, topics::Depth::Full).await
         }
         Topics::Apply => topics::apply(&config.kafka, &clock).await,

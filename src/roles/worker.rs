@@ -1,6 +1,6 @@
 //! The role that pays.
 
-use super::{Ended, Process, failed, fits, usage};
+use super::{Ended, Process, failed, fits, lost_commits, usage};
 use crate::bucket::{self, topics};
 use crate::domain::ids::WorkerName;
 use crate::domain::retry::Ladders;
@@ -25,6 +25,7 @@ pub async fn worker(mut process: Process) -> Result<(), Ended> {
     let gateway = Arc::new(gateway::connect(&process.config.gateway, process.clock.clone()).map_err(usage)?);
     refuse_wrong_topics(&process.config.kafka, &process.clock).await?;
     let Some(schedule) = process.connect(Access::Worker).await? else { return Ok(()) };
+    lost_commits::ask_the_events(&process, &schedule).await?;
     register(&schedule, Gateway::profile(gateway.as_ref())).await?;
     let slot = process.name(&process.config.worker.slot);
     // Slot and incarnation: a restarted worker is another one in history.

@@ -61,6 +61,8 @@ pub(super) enum Behaviour {
     /// `sim_refund_timeout`, `sim_refund_reset`, `sim_refund_lost`, `sim_refund_declined`: charged as `sim_ok`;
     /// its refunds are given back and not answered, or reset, or lost at the first request, or declined.
     Refund(Mood),
+    /// `sim_chargeback_<s>`: charged; taken back after that long, which only the settlement report tells.
+    ChargedBack(Duration),
 }
 
 /// How a pending charge ends.
@@ -142,6 +144,9 @@ impl Behaviour {
         if let Some(seconds) = value("lookup_lag_") {
             return wait(seconds, Duration::from_secs).map(Self::LookupLag);
         }
+        if let Some(seconds) = value("chargeback_") {
+            return wait(seconds, Duration::from_secs).map(Self::ChargedBack);
+        }
         let (seconds, end) = value("pending_")?.split_once('_')?;
         let end = match end {
             "ok" => PendingEnd::Charged,
@@ -196,6 +201,7 @@ mod tests {
             ("sim_refund_reset", Behaviour::Refund(Mood::ResetsRefunds)),
             ("sim_refund_lost", Behaviour::Refund(Mood::LosesRefunds)),
             ("sim_refund_declined", Behaviour::Refund(Mood::RefusesRefunds)),
+            ("sim_chargeback_60", Behaviour::ChargedBack(s(60))),
         ];
         for (reference, wanted) in cases {
             assert_eq!(only(reference), Some(wanted), "{reference}");
@@ -221,6 +227,8 @@ mod tests {
             "sim_decline_Two Words",
             "sim_pending_5",
             "sim_pending_5_maybe",
+            "sim_chargeback_",
+            "sim_chargeback_86401",
             &long,
         ] {
             assert_eq!(Chain::parse(reference), None, "{reference}");

@@ -274,9 +274,20 @@ impl Book {
 
     /// How the money that a charging line moved is booked; `None` if this gateway has no such line.
     pub(super) fn booking(&self, key: &str, seq: u64, line_at: DateTime<Utc>) -> Option<Booking> {
-        let entry = self.keys.get(&Name::of(key))?.entries.iter().find(|entry| entry.seq == seq)?;
+        let entry = self.entry(key, seq)?;
         let moved_at = entry.moved_at(line_at)?;
         Some(Booking { moved_at, amount: entry.amount_said, currency: entry.currency_said })
+    }
+
+    /// The same of the money that the payer's bank took back of it.
+    pub(super) fn charged_back(&self, key: &str, seq: u64) -> Option<Booking> {
+        let entry = self.entry(key, seq)?;
+        let moved_at = entry.charged_back_at()?;
+        Some(Booking { moved_at, amount: entry.amount_said, currency: entry.currency_said })
+    }
+
+    fn entry(&self, key: &str, seq: u64) -> Option<&Entry> {
+        self.keys.get(&Name::of(key))?.entries.iter().find(|entry| entry.seq == seq)
     }
 
     /// What the charge of this line took, where that is not what it asked.

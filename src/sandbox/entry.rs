@@ -21,7 +21,12 @@ pub(super) struct Entry {
 #[derive(Debug)]
 enum What {
     Charged,
-    Pending { decides_at: DateTime<Utc>, end: PendingEnd },
+    /// Charged, and taken back at that instant.
+    ChargedBack(DateTime<Utc>),
+    Pending {
+        decides_at: DateTime<Utc>,
+        end: PendingEnd,
+    },
     Declined(Box<str>),
 }
 
@@ -58,6 +63,7 @@ impl Entry {
     /// What an executed line leaves under its key; `None` if nothing.
     pub(super) fn of(line: &Line, link: &Behaviour, payment: Name, amount: i64, asked: Code) -> Option<Self> {
         let what = match (line.verdict, link) {
+            (Verdict::Charged, Behaviour::ChargedBack(after)) => What::ChargedBack(line.at + *after),
             (Verdict::Charged, _) => What::Charged,
             (Verdict::Pending, Behaviour::Pending { after, end }) => {
                 What::Pending { decides_at: line.at + *after, end: *end }
@@ -88,7 +94,7 @@ impl Entry {
     /// How it stands at `now`.
     pub(super) fn known(&self, now: DateTime<Utc>) -> Known {
         match &self.what {
-            What::Charged => Known::Charged,
+            What::Charged | What::ChargedBack(_) => Known::Charged,
             What::Declined(code) => Known::Declined(code.to_string()),
             What::Pending { decides_at, .. } if now < *decides_at => Known::Pending,
             What::Pending { end: PendingEnd::Charged, .. } => Known::Charged,
@@ -100,16 +106,24 @@ impl Entry {
     pub(super) fn decides_at(&self) -> Option<DateTime<Utc>> {
         match &self.what {
             What::Pending { decides_at, .. } => Some(*decides_at),
-            What::Charged | What::Declined(_) => None,
+            What::Charged | What::ChargedBack(_) | What::Declined(_) => None,
         }
     }
 
     /// When money moved by it, however that is answered; `None` if it never did or will.
     pub(super) fn moved_at(&self, line_at: DateTime<Utc>) -> Option<DateTime<Utc>> {
         match &self.what {
-            What::Charged => Some(line_at),
+            What::Charged | What::ChargedBack(_) => Some(line_at),
             What::Pending { decides_at, end: PendingEnd::Charged } => Some(*decides_at),
             What::Pending { end: PendingEnd::Declined, .. } | What::Declined(_) => None,
+        }
+    }
+
+    /// When the payer's bank takes the money back; `None` if it never does.
+    pub(super) fn charged_back_at(&self) -> Option<DateTime<Utc>> {
+        match &self.what {
+            What::ChargedBack(at) => Some(*at),
+            What::Charged | What::Pending { .. } | What::Declined(_) => None,
         }
     }
 

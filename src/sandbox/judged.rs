@@ -95,9 +95,11 @@ impl Judged {
     ) -> Self {
         let plainly = || Self::charge(Then::TellEntry(After::Execution(Duration::ZERO)));
         match link {
-            Behaviour::Ok | Behaviour::WrongAmount | Behaviour::WrongCurrency | Behaviour::Refund(_) => {
-                plainly()
-            }
+            Behaviour::Ok
+            | Behaviour::WrongAmount
+            | Behaviour::WrongCurrency
+            | Behaviour::Refund(_)
+            | Behaviour::ChargedBack(_) => plainly(),
             Behaviour::Slow(length) => Self::charge(Then::TellEntry(After::Execution(*length))),
             Behaviour::Decline(_) => Self {
                 verdict: Verdict::Declined,

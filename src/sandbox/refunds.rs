@@ -225,7 +225,7 @@ fn told() -> Then {
 
 fn object(seq: u64, status: &str, body: &RefundBody) -> Value {
     json!({
-        "id": format!("re_{seq}"),
+        "id": wire::refund_reference(seq),
         "status": status,
         "key": body.refund_id,
         "refundId": body.refund_id,

@@ -12,14 +12,16 @@
 //! ```text
 //! {"defect":"amount","is":{…},"reported":[{…}]}
 //! {"defect":"missing","is":{…},"reported":[]}
-//! {"defect":"unknown","is":{…},"reported":[{…},{…}]}    the right line, then one that nobody caused
+//! {"defect":"unknown","is":{…},"reported":[{…},{…}]}    the right line, then one that nobody caused; `orphan` too
 //! {"defect":"late","is":{…},"reported":[]}              on the day of the charge, and the next day:
 //! {"defect":"late","is":{…},"reported":[{…}]}
 //! ```
 
-use super::book::Booking;
+use super::book::{Book, Booking};
+use super::line::Verdict;
 use super::routes::Shared;
-use super::settlement::{Row, Terms};
+use super::settlement::{Kind, Movement, Row, Terms};
+use super::wire::Code;
 use crate::platform::config::Defect;
 use axum::body::Bytes;
 use chrono::{DateTime, Days, NaiveDate, Utc};
@@ -60,7 +62,34 @@ struct Glance {
     seq: u64,
     at: DateTime<Utc>,
     key: Option<String>,
+    amount: Option<i64>,
+    currency: Option<String>,
+    verdict: Verdict,
     charged: bool,
+    charge: Option<String>,
+}
+
+impl Glance {
+    /// The movements of money that this line caused: a charge and what the payer's bank took back of it,
+    /// or a refund.
+    fn movements(self, book: &Book) -> Vec<Movement> {
+        let Some(key) = self.key else { return Vec::new() };
+        let booked = if self.charged {
+            [
+                book.booking(&key, self.seq, self.at).map(|booking| (Kind::Charge, booking)),
+                book.charged_back(&key, self.seq).map(|booking| (Kind::Chargeback, booking)),
+            ]
+        } else {
+            let currency = self.currency.as_deref().and_then(Code::read);
+            let of = |(amount, currency)| Booking { moved_at: self.at, amount, currency };
+            [self.amount.zip(currency).map(|asked| (Kind::Refund, of(asked))), None]
+        };
+        let of = |(kind, booking)| {
+            let (key, charge) = (key.clone(), self.charge.clone());
+            Movement { kind, key, seq: self.seq, charge, booking }
+        };
+        booked.into_iter().flatten().map(of).collect()
+    }
 }
 
 #[derive(Serialize)]
@@ -112,25 +141,26 @@ impl Writing {
         // Both readings see the same lines.
         let (_, durable_bytes) = self.shared.ledger.durable();
         let before = self.day.checked_sub_days(Days::new(1));
-        let (mut today, mut yesterday) = (self.terms.lottery(), self.terms.lottery());
+        let [mut today, mut yesterday, mut refunds] =
+            [Kind::Charge, Kind::Charge, Kind::Refund].map(|kind| self.terms.lottery(kind));
         if !self.terms.defects.0.is_empty() {
-            self.bookings(now, durable_bytes, |_, seq, booking| {
-                let day = booking.moved_at.date_naive();
-                if day == self.day {
-                    today.enter(seq);
-                } else if Some(day) == before {
-                    yesterday.enter(seq);
+            self.movements(now, durable_bytes, |movement| {
+                let day = movement.booking.moved_at.date_naive();
+                match movement.kind {
+                    Kind::Charge if day == self.day => today.enter(movement.seq),
+                    Kind::Charge if Some(day) == before => yesterday.enter(movement.seq),
+                    Kind::Refund if day == self.day => refunds.enter(movement.seq),
+                    Kind::Charge | Kind::Refund | Kind::Chargeback => {}
                 }
                 Ok(())
             })?;
         }
         let mut wrong = today.winners();
+        wrong.extend(refunds.winners());
         let late = yesterday.winners().into_iter().filter(|(_, defect)| *defect == Defect::Late);
         wrong.extend(late);
         let mut text = Text { out: &self.out, chunk: Vec::with_capacity(CHUNK), lines: 0 };
-        self.bookings(now, durable_bytes, |key, seq, booking| {
-            self.one(&wrong, key, seq, booking, &mut text)
-        })?;
+        self.movements(now, durable_bytes, |movement| self.one(&wrong, movement, &mut text))?;
         if self.what == What::Report {
             let over = self.day.succ_opt().is_some_and(|next| now.date_naive() >= next);
             let end = Count { day: self.day, lines: text.lines, complete: over };
@@ -139,23 +169,22 @@ impl Writing {
         text.flush()
     }
 
-    /// One charge's part of the report.
+    /// One movement's part of the report.
     fn one(
         &self,
         wrong: &BTreeMap<u64, Defect>,
-        key: String,
-        seq: u64,
-        booking: &Booking,
+        movement: &Movement,
         text: &mut Text<'_>,
     ) -> Result<(), Stop> {
-        let defect = wrong.get(&seq).copied();
-        if booking.moved_at.date_naive() != self.day && defect.is_none() {
+        // A chargeback has the line of its charge, whose defect is not its own.
+        let defect = wrong.get(&movement.seq).copied().filter(|_| movement.kind != Kind::Chargeback);
+        if movement.booking.moved_at.date_naive() != self.day && defect.is_none() {
             return Ok(());
         }
-        let row = self.terms.row(key, seq, booking);
+        let row = self.terms.row(movement);
         let mut reported = match defect {
             None => vec![row.clone()],
-            Some(defect) => self.terms.wrong(&row, seq, defect),
+            Some(defect) => self.terms.wrong(movement, defect),
         };
         reported.retain(|row| row.booked_on == self.day);
         match (self.what, defect) {
@@ -166,11 +195,11 @@ impl Writing {
     }
 
     /// Every movement of money up to `now` near the day, in the ledger's order.
-    fn bookings(
+    fn movements(
         &self,
         now: DateTime<Utc>,
         durable_bytes: u64,
-        mut each: impl FnMut(String, u64, &Booking) -> Result<(), Stop>,
+        mut each: impl FnMut(&Movement) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
         let (path, _) = self.shared.ledger.durable();
         let mut reader = BufReader::with_capacity(CHUNK, File::open(path)?.take(durable_bytes));
@@ -180,21 +209,16 @@ impl Writing {
             let length = reader.read_until(b'\n', &mut text)?;
             if length > 0 {
                 let glance: Glance = serde_json::from_slice(&text).map_err(io::Error::other)?;
-                if glance.charged && self.is_near(glance.at) {
+                if (glance.charged || glance.verdict == Verdict::Refunded) && self.is_near(glance.at) {
                     block.push(glance);
                 }
             }
             if block.len() == BLOCK || length == 0 {
-                let booked: Vec<Option<Booking>> = {
+                let moved: Vec<Movement> = {
                     let book = self.shared.book();
-                    let of = |glance: &Glance| book.booking(glance.key.as_deref()?, glance.seq, glance.at);
-                    block.iter().map(of).collect()
+                    block.drain(..).flat_map(|glance: Glance| glance.movements(&book)).collect()
                 };
-                for (glance, booking) in block.drain(..).zip(booked) {
-                    if let (Some(key), Some(booking)) = (glance.key, booking.filter(|b| b.moved_at <= now)) {
-                        each(key, glance.seq, &booking)?;
-                    }
-                }
+                moved.iter().filter(|movement| movement.booking.moved_at <= now).try_for_each(&mut each)?;
             }
             if length == 0 {
                 return Ok(());
@@ -202,7 +226,7 @@ impl Writing {
         }
     }
 
-    /// A charge decides at most a day after its line, and is booked at most a day after that.
+    /// A charge decides, or is taken back, at most a day after its line, and is booked at most a day after that.
     fn is_near(&self, at: DateTime<Utc>) -> bool {
         (0..=2).contains(&self.day.signed_duration_since(at.date_naive()).num_days())
     }

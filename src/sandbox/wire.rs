@@ -214,6 +214,11 @@ pub(super) fn reference(seq: u64) -> String {
     format!("ch_{seq}")
 }
 
+/// The same of a refund.
+pub(super) fn refund_reference(seq: u64) -> String {
+    format!("re_{seq}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

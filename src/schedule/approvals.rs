@@ -13,14 +13,16 @@
 use super::acts::{self, Act};
 use super::failure::{before_commit, transaction, whole};
 use super::port::ScheduleError;
+use super::reconcile::RepairDone;
 use super::refund_resolve::{self, RefundClosed};
 use super::refunds::Approving;
 use super::release::{self, Redrive};
-use super::{Postgres, refunds, row, statements};
+use super::{Postgres, reconcile_repair, refunds, row, statements};
 use crate::domain::ids::{Operator, PaymentId};
 use crate::domain::parked::{KeyWanted, WhyNot};
 use crate::domain::refund::RefundId;
 use crate::domain::refund_resolution::RefundUnresolved;
+use crate::domain::repair::NotRepaired;
 use crate::domain::state::Status;
 use crate::domain::texts::texts;
 use chrono::{DateTime, Utc};
@@ -35,6 +37,7 @@ texts! { ApprovalKind, "What is asked for.":
     Redrive = "redrive": "A re-drive of a large amount.",
     Refund = "refund": "A refund.",
     ResolveRefund = "resolve_refund": "What people say became of a refund.",
+    Repair = "repair": "A payment that had failed or was cancelled is completed by a line of the gateway's settlement report.",
 }
 
 texts! { ApprovalStatus, "Where an approval stands.":
@@ -115,6 +118,8 @@ pub enum CarriedOut {
     RefundAllowed(RefundId),
     /// The refund ended by people's word.
     RefundClosed(RefundClosed),
+    /// The payment was repaired by a line of a settlement report.
+    Repaired(RepairDone),
 }
 
 /// Why an approved act could not be carried out.
@@ -126,6 +131,8 @@ pub enum Obstacle {
     RefundIsVoid,
     /// Of a refund that waited for people.
     Refund(RefundUnresolved),
+    /// Of a repair by a line.
+    Repair(NotRepaired),
     /// The request is not one of this kind: a defect of whoever asked.
     Unreadable,
 }
@@ -136,6 +143,7 @@ impl Obstacle {
             Self::Parked(why) => why.as_str(),
             Self::RefundIsVoid => "refund_is_void",
             Self::Refund(why) => why.as_str(),
+            Self::Repair(why) => why.as_str(),
             Self::Unreadable => "unreadable",
         }
     }
@@ -232,7 +240,7 @@ pub(super) async fn ask_within(transaction: &mut PgConnection, new: &NewApproval
         // its approval: to touch another approval here would be to wait for each other.
         ApprovalKind::Refund => {}
         // Who asks for it has looked for what stands in its way.
-        ApprovalKind::ResolveRefund => {}
+        ApprovalKind::ResolveRefund | ApprovalKind::Repair => {}
     }
     let made = sqlx::query(statements::ASK_APPROVAL)
         .bind(new.id)
@@ -259,6 +267,7 @@ pub(super) async fn ask_within(transaction: &mut PgConnection, new: &NewApproval
             waiting(transaction, new.payment).await?
         }
         ApprovalKind::ResolveRefund => refund_resolve::waiting(transaction, &new.request).await?,
+        ApprovalKind::Repair => reconcile_repair::waiting(transaction, &new.request).await?,
     };
     // What stood in the way may be decided between the two looks.
     Ok(waits.map_or(AskedFor::Decided, AskedFor::Waiting))
@@ -348,10 +357,10 @@ async fn approve(
             both.commit().await?;
             Ok(Decided::Approved(approved, done))
         }
-        Err(Obstacle::Parked(WhyNot::Quarantined)) => {
-            // It passes: the approval stays as it was.
+        // It passes: the approval stays as it was.
+        Err(passing @ (Obstacle::Parked(WhyNot::Quarantined) | Obstacle::Repair(NotRepaired::InFlight))) => {
             both.rollback().await?;
-            Ok(Decided::Impossible(asked, Obstacle::Parked(WhyNot::Quarantined)))
+            Ok(Decided::Impossible(asked, passing))
         }
         Err(obstacle) => {
             both.rollback().await?;
@@ -375,7 +384,10 @@ async fn carry_out(
             };
             let key = match approved.kind {
                 ApprovalKind::NewEpoch => KeyWanted::New,
-                ApprovalKind::Redrive | ApprovalKind::Refund | ApprovalKind::ResolveRefund => KeyWanted::Same,
+                ApprovalKind::Redrive
+                | ApprovalKind::Refund
+                | ApprovalKind::ResolveRefund
+                | ApprovalKind::Repair => KeyWanted::Same,
             };
             let order = Redrive {
                 payment: approved.payment,
@@ -403,6 +415,10 @@ async fn carry_out(
                 |closed| Ok(CarriedOut::RefundClosed(closed)),
             ))
         }
+        ApprovalKind::Repair => Ok(match reconcile_repair::carry_out(transaction, approved).await? {
+            Some(repaired) => repaired.map(CarriedOut::Repaired).map_err(Obstacle::Repair),
+            None => Err(Obstacle::Unreadable),
+        }),
     }
 }
 

@@ -15,6 +15,7 @@ use super::publish::{HistoryPlace, LANE};
 use super::{row, statements};
 use crate::domain::history::HistoryRow;
 use crate::domain::ids::PaymentId;
+use crate::domain::matching::{Class, ItemStatus};
 use crate::domain::refund::{RefundId, RefundStatus};
 use crate::domain::state::Status;
 use crate::domain::window;
@@ -199,6 +200,19 @@ impl Window {
     }
 }
 
+/// What a comparison with a gateway's report found of one payment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DifferenceRow {
+    /// Whose.
+    pub payment: PaymentId,
+    /// Of which kind.
+    pub class: Class,
+    /// Where it shows.
+    pub field: String,
+    /// Where it stands.
+    pub status: ItemStatus,
+}
+
 /// Everything of one window.
 #[derive(Debug, Clone)]
 pub struct Written {
@@ -214,6 +228,10 @@ pub struct Written {
     pub keys: Vec<KeyRow>,
     /// By payment.
     pub refunds: Vec<RefundRow>,
+    /// By payment.
+    pub differences: Vec<DifferenceRow>,
+    /// Days that were compared with a whole report, in order.
+    pub compared: Vec<NaiveDate>,
     /// Topic, partition and offset of records that were kept unread.
     pub kept: Vec<(String, i32, i64)>,
 }
@@ -261,6 +279,10 @@ async fn read(snapshot: &mut PgConnection, window: &Window) -> Result<Written, E
     let keys = sqlx::query(statements::AUDIT_KEYS).bind(window.start()).bind(window.end());
     let refunds =
         sqlx::query(statements::AUDIT_REFUNDS).bind(first_id(window.start())).bind(first_id(window.end()));
+    let differences = sqlx::query(statements::AUDIT_DIFFERENCES)
+        .bind(first_id(window.start()))
+        .bind(first_id(window.end()));
+    let compared = sqlx::query_scalar(statements::AUDIT_COMPARED).bind(window.from);
     let kept = sqlx::query(statements::AUDIT_BAD_NOTICES);
     Ok(Written {
         taken_at: begun.try_get("taken_at")?,
@@ -269,7 +291,18 @@ async fn read(snapshot: &mut PgConnection, window: &Window) -> Result<Written, E
         history: history.try_map(|row| told(&row)).fetch(&mut *snapshot).try_collect().await?,
         keys: keys.try_map(|row| key(&row)).fetch(&mut *snapshot).try_collect().await?,
         refunds: refunds.try_map(|row| refund(&row)).fetch(&mut *snapshot).try_collect().await?,
+        differences: differences.try_map(|row| difference(&row)).fetch(&mut *snapshot).try_collect().await?,
+        compared: compared.fetch_all(&mut *snapshot).await?,
         kept: kept.try_map(|row| kept_place(&row)).fetch(&mut *snapshot).try_collect().await?,
+    })
+}
+
+fn difference(found: &PgRow) -> Result<DifferenceRow, Error> {
+    Ok(DifferenceRow {
+        payment: row::payment_id(found, "payment_id")?,
+        class: row::parsed(found, "class", Class::from_text)?,
+        field: found.try_get("field")?,
+        status: row::parsed(found, "status", ItemStatus::from_text)?,
     })
 }
 

@@ -1,6 +1,6 @@
 //! What waits in the tables, for gauges alone: nothing decides by it.
 //!
-//! Two statements on two snapshots: each number is true at its own instant, which is enough for a
+//! Three statements on three snapshots: each number is true at its own instant, which is enough for a
 //! gauge, and no transaction is held for it.
 
 use super::failure::before_commit;
@@ -9,7 +9,7 @@ use super::{Postgres, statements};
 use crate::domain::bucket::SHARDS;
 use crate::domain::ids::GatewayName;
 use chrono::{DateTime, NaiveDate, Utc};
-use sqlx::Row;
+use sqlx::{PgPool, Row};
 use std::time::Duration;
 
 /// What waits, by the database's clock.
@@ -23,6 +23,25 @@ pub struct Backlog {
     pub days_ahead: i64,
     /// How many days before today the oldest day with open rows lies.
     pub oldest_open_day_age: i64,
+    /// Where payments stand.
+    pub open: OpenStates,
+}
+
+/// Payments where somebody should look, each counted up to what was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OpenStates {
+    /// Claimable now, of each gateway on record.
+    pub due: i64,
+    /// Under a claim.
+    pub processing: i64,
+    /// Of unknown outcome.
+    pub unknown: i64,
+    /// Waiting for a person.
+    pub parked: i64,
+    /// How long ago the oldest unknown outcome was first sent; zero if there is none.
+    pub oldest_unknown: Duration,
+    /// How long ago the lease ended that ended first; zero if none has ended.
+    pub lease_overdue: Duration,
 }
 
 impl Postgres {
@@ -48,11 +67,37 @@ impl Postgres {
             let overdue = since.map_or(Duration::ZERO, |since| (now - since).to_std().unwrap_or_default());
             oldest_due.push((gateway, overdue));
         }
+        let open = open_states(pool, (first, today), i64::from(most)).await?;
         Ok(Backlog {
+            open,
             oldest_due,
             unpublished_due: extent.try_get("unpublished").map_err(before_commit)?,
             days_ahead: (last - today).num_days(),
             oldest_open_day_age: (today - first).num_days().max(0),
         })
     }
+}
+
+async fn open_states(
+    pool: &PgPool,
+    (first, today): (NaiveDate, NaiveDate),
+    most: i64,
+) -> Result<OpenStates, ScheduleError> {
+    let query = sqlx::query(statements::OPEN_STATES).bind(first).bind(today).bind(most);
+    let row = query.fetch_one(pool).await.map_err(before_commit)?;
+    let now: DateTime<Utc> = row.try_get("database_now").map_err(before_commit)?;
+    let count = |column| row.try_get::<i64, _>(column).map_err(before_commit);
+    let since = |column| {
+        let instant: Option<DateTime<Utc>> = row.try_get(column).map_err(before_commit)?;
+        // A lease that still runs lies ahead: nothing is overdue.
+        Ok(instant.map_or(Duration::ZERO, |instant| (now - instant).to_std().unwrap_or_default()))
+    };
+    Ok(OpenStates {
+        due: count("due")?,
+        processing: count("processing")?,
+        unknown: count("unknown")?,
+        parked: count("parked")?,
+        oldest_unknown: since("oldest_unknown")?,
+        lease_overdue: since("oldest_lease")?,
+    })
 }

@@ -8,6 +8,7 @@
 //! also when the payment had been cancelled, or the wish recorded, before. If this dies here, the client
 //! repeats it.
 
+use super::claim::park_charged_before;
 use super::failure::{before_commit, commit};
 use super::find::view;
 use super::port::ScheduleError;
@@ -44,8 +45,9 @@ pub(super) async fn cancel(
     // for both in its own snapshot. Repeated cancels and wishes write nothing but the proof of their commit.
     match guard::cancel(&view.payment, VoidSupport::ByKey, Lineage::Released) {
         // Clean and PENDING, and yet not won: this database is in quarantine (R17), or the row came
-        // back to PENDING between the two statements. Either way the client asks again.
-        CancelGuard::Win | CancelGuard::Quarantined => not_now(transaction).await,
+        // back to PENDING between the two statements. Either way the client asks again. Or it was charged
+        // before a restore (R18), and waits for people from now on.
+        CancelGuard::Win | CancelGuard::Quarantined => charged_before(transaction, actor, id).await,
         CancelGuard::Refused(_) => {
             transaction.rollback().await.map_err(before_commit)?;
             Ok(CancelAnswer::Refused(Box::new(view)))
@@ -65,6 +67,23 @@ pub(super) async fn cancel(
             Ok(CancelAnswer::Wished(Box::new(view)))
         }
     }
+}
+
+/// Parks what was charged before a restore, as a claim would have: nobody is told 200 for money that moved.
+async fn charged_before(
+    mut transaction: Transaction<'static, Postgres>,
+    actor: ActorId,
+    id: PaymentId,
+) -> Result<CancelAnswer, ScheduleError> {
+    let parked = park_charged_before(&mut transaction, id.due_day(), vec![id.as_uuid()], "api").await;
+    if parked.map_err(before_commit)? == 0 {
+        return not_now(transaction).await;
+    }
+    let Some(view) = view(&mut transaction, actor, id).await.map_err(before_commit)? else {
+        return not_now(transaction).await;
+    };
+    commit(transaction).await?;
+    Ok(CancelAnswer::Refused(Box::new(view)))
 }
 
 async fn wish(

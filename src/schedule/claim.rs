@@ -11,13 +11,17 @@ use super::length::interval;
 use super::poison::{Poisoned, poison};
 use super::port::{ClaimTerms, ScheduleError};
 use super::proof::{ClaimAnswer, Claimed, Early, Refused, RefusedBecause};
-use super::{row, statements};
+use super::witness::{LogMark, Witness};
+use super::{lineage, row, statements};
 use crate::domain::declines::DestinationKeys;
 use crate::domain::guard::{self, ClaimGuard, Lineage, PAUSE};
 use crate::domain::ids::ClaimId;
 use crate::domain::notice::Notice;
 use crate::domain::payment::Payment;
+use crate::domain::reason::Reason;
+use crate::domain::state::{Cause, Status};
 use crate::domain::switches::Switches;
+use crate::platform::metrics;
 use chrono::{DateTime, NaiveDate, Utc};
 use sqlx::{Error, PgConnection, PgPool, Row};
 use std::collections::HashMap;
@@ -43,6 +47,8 @@ pub(super) struct Candidate {
 pub(super) struct Terms {
     pub(super) terms: ClaimTerms,
     pub(super) destinations: DestinationKeys,
+    /// What this process remembers of the server's log.
+    pub(super) witness: Witness,
 }
 
 pub(super) async fn claim(
@@ -121,7 +127,7 @@ async fn batch(pool: &PgPool, terms: &Terms, asks: &[Ask]) -> Result<Vec<ClaimAn
                 }
             }
             if !open.is_empty() {
-                let seen = explain(&mut transaction, day, asks, &open).await?;
+                let seen = explained(&mut transaction, terms, day, asks, &open).await?;
                 open = seen.answer(&terms.terms, asks, open, last_try, &mut answers);
             }
             if open.is_empty() {
@@ -146,7 +152,8 @@ pub(super) async fn won(
     day: NaiveDate,
     candidates: &[Candidate],
 ) -> Result<Vec<Claimed>, Error> {
-    let Terms { terms, destinations } = terms;
+    let Terms { terms, destinations, witness } = terms;
+    let known = witness.mark();
     let ids: Vec<Uuid> = candidates.iter().map(|it| it.id).collect();
     let attempts: Vec<i32> = candidates.iter().map(|it| it.attempt).collect();
     let claim_ids: Vec<Uuid> = candidates.iter().map(|it| it.claim_id.0).collect();
@@ -162,17 +169,76 @@ pub(super) async fn won(
         .bind(interval(terms.lease.length))
         .bind(&destinations.inner)
         .bind(&destinations.outer)
+        .bind(known.releases)
+        .bind(known.log_at)
         .fetch_all(transaction)
         .await?;
+    if let Some(first) = rows.first() {
+        // Claimed, so no shorter than was known.
+        let _longer = witness.told(known, LogMark::of(first)?);
+    }
     rows.iter().map(|found| row::claimed(found, terms.asked_at)).collect()
+}
+
+/// Parks those of these that were charged before a restore (rule R18); not done before the caller's COMMIT.
+pub(super) async fn park_charged_before(
+    transaction: &mut PgConnection,
+    day: NaiveDate,
+    ids: Vec<Uuid>,
+    by: &str,
+) -> Result<i32, Error> {
+    let parked: i32 = sqlx::query_scalar(statements::PARK_CHARGED_BEFORE)
+        .bind(day)
+        .bind(ids)
+        .bind(by)
+        .fetch_one(transaction)
+        .await?;
+    if parked > 0 {
+        // A COMMIT that fails after this has them parked and counted once more: too many rather than too few.
+        let count = u64::from(parked.unsigned_abs());
+        metrics::PARKED.add(count, [Reason::ChargedBefore.as_str()]);
+        metrics::PAYMENT_TRANSITIONS.add(count, [Status::Parked.as_str(), Cause::Reconciled.as_str()]);
+        tracing::error!(parked, %day, "payments that were charged before a restore are parked, not charged again");
+    }
+    Ok(parked)
 }
 
 /// What the second statement saw.
 struct Seen {
     lineage: Lineage,
+    log: LogMark,
+    /// There are charges of payments that a restore lost.
+    any_lost: bool,
     at: DateTime<Utc>,
     switches: Switches,
     rows: HashMap<Uuid, Payment>,
+}
+
+/// Why these were not won; what was charged before a restore is parked, and a server that came back from its past
+/// quarantined, on the way.
+async fn explained(
+    transaction: &mut PgConnection,
+    terms: &Terms,
+    day: NaiveDate,
+    asks: &[Ask],
+    open: &[usize],
+) -> Result<Seen, Error> {
+    let known = terms.witness.mark();
+    let mut seen = explain(transaction, day, asks, open).await?;
+    if seen.lineage == Lineage::Quarantined {
+        return Ok(seen);
+    }
+    if let Some(loss) = terms.witness.told(known, seen.log) {
+        lineage::enter(transaction, &loss).await?;
+        return Ok(Seen { lineage: Lineage::Quarantined, ..seen });
+    }
+    if seen.any_lost {
+        let ids = open.iter().map(|place| asks[*place].notice.payment.as_uuid()).collect();
+        if park_charged_before(transaction, day, ids, &terms.terms.worker.0).await? > 0 {
+            seen = explain(transaction, day, asks, open).await?;
+        }
+    }
+    Ok(seen)
 }
 
 async fn explain(
@@ -194,7 +260,8 @@ async fn explain(
             rows.insert(payment.id.as_uuid(), payment);
         }
     }
-    Ok(Seen { lineage, at, switches, rows })
+    let (log, any_lost) = (LogMark::of(first)?, first.try_get("any_lost")?);
+    Ok(Seen { lineage, log, any_lost, at, switches, rows })
 }
 
 impl Seen {

@@ -1,13 +1,14 @@
 //! What Kafka did not bring in time is claimed straight from the schedule, oldest first: the same
 //! claim rule, fed by a scan that skips what others hold.
 
-use super::claim::{Candidate, Terms, park, won};
+use super::claim::{Candidate, Terms, park, park_charged_before, won};
 use super::failure::{BatchFailure, before_commit, commit};
 use super::length::interval;
 use super::poison::Poisoned;
 use super::port::ScheduleError;
 use super::proof::Claimed;
-use super::{row, statements};
+use super::witness::LogMark;
+use super::{lineage, row, statements};
 use crate::domain::ids::{ClaimId, PaymentId};
 use crate::domain::switches::SwitchKind;
 use chrono::NaiveDate;
@@ -21,6 +22,14 @@ const LATE_WHILE_AWAY: Duration = Duration::from_secs(2);
 
 /// Due day, id and claims so far of a late row.
 type Late = (NaiveDate, Uuid, i32);
+
+/// What a scan found.
+#[derive(Default)]
+struct Scanned {
+    late: Vec<Late>,
+    /// There are charges of payments that a restore lost.
+    any_lost: bool,
+}
 
 /// Which late rows.
 pub(super) struct Wanted {
@@ -56,7 +65,8 @@ async fn batch(
     late: &mut Vec<Late>,
 ) -> Result<Vec<Claimed>, BatchFailure> {
     let mut transaction = pool.begin().await?;
-    *late = scan(&mut transaction, terms, wanted, claim_ids.len()).await?;
+    let scanned = scan(&mut transaction, terms, wanted, claim_ids.len()).await?;
+    *late = scanned.late;
     let mut days: BTreeMap<NaiveDate, Vec<Candidate>> = BTreeMap::new();
     for ((day, id, attempt), claim_id) in late.iter().zip(claim_ids) {
         let candidate = Candidate { id: *id, attempt: *attempt, claim_id: *claim_id };
@@ -64,7 +74,13 @@ async fn batch(
     }
     let mut claimed = Vec::with_capacity(late.len());
     for (day, candidates) in days {
-        claimed.extend(won(&mut transaction, terms, day, &candidates).await?);
+        let won = won(&mut transaction, terms, day, &candidates).await?;
+        if scanned.any_lost && won.len() < candidates.len() {
+            // Without this they would be the oldest of every scan.
+            let ids = candidates.iter().map(|it| it.id).collect();
+            park_charged_before(&mut transaction, day, ids, &terms.terms.worker.0).await?;
+        }
+        claimed.extend(won);
     }
     commit(transaction).await.map_err(BatchFailure::Whole)?;
     claimed.sort_by_key(|claimed| (claimed.payment().next_attempt_at, claimed.payment().id));
@@ -83,17 +99,25 @@ async fn scan(
     terms: &Terms,
     wanted: &Wanted,
     limit: usize,
-) -> Result<Vec<Late>, Error> {
+) -> Result<Scanned, Error> {
+    let known = terms.witness.mark();
     let bounds = sqlx::query(statements::OPEN_DAYS).fetch_one(&mut *transaction).await?;
+    if !bounds.try_get::<bool, _>("released")? {
+        return Ok(Scanned::default());
+    }
+    if let Some(loss) = terms.witness.told(known, LogMark::of(&bounds)?) {
+        lineage::enter(transaction, &loss).await?;
+        return Ok(Scanned::default());
+    }
     let switches = row::switches(&bounds)?;
-    if !bounds.try_get::<bool, _>("released")? || switches.stops_gateway(&terms.terms.gateway) {
-        return Ok(Vec::new());
+    if switches.stops_gateway(&terms.terms.gateway) {
+        return Ok(Scanned::default());
     }
     let late_by = match bounds.try_get::<bool, _>("someone_is_away")? {
         true => wanted.late_by.min(LATE_WHILE_AWAY),
         false => wanted.late_by,
     };
-    sqlx::query_as(statements::CLAIM_LATE_CANDIDATES)
+    let late = sqlx::query_as(statements::CLAIM_LATE_CANDIDATES)
         .bind(bounds.try_get::<NaiveDate, _>("oldest_open_day")?)
         .bind(bounds.try_get::<NaiveDate, _>("today")?)
         .bind(&terms.terms.gateway.0)
@@ -103,7 +127,8 @@ async fn scan(
         .bind(switches.values(SwitchKind::Actor))
         .bind(switches.values(SwitchKind::Currency))
         .fetch_all(transaction)
-        .await
+        .await?;
+    Ok(Scanned { late, any_lost: bounds.try_get("any_lost")? })
 }
 
 /// Tries each row's claim alone, in a transaction that is always rolled back, and parks those that the

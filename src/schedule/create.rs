@@ -7,12 +7,13 @@
 
 use super::cancel::acknowledge;
 use super::failure::{
-    at_commit, before_commit, commit, daily_cap, is_external_id_taken, is_missing_partition,
+    at_commit, before_commit, commit, daily_cap, is_charged_before, is_external_id_taken,
+    is_missing_partition,
 };
 use super::find::view;
 use super::port::ScheduleError;
 use super::records::{CreateAnswer, NewPayment, PaymentView};
-use super::{row, statements};
+use super::{lineage, row, statements};
 use crate::domain::bucket::shard;
 use crate::domain::ids::{ActorId, PaymentId};
 use crate::domain::window::Window;
@@ -60,6 +61,11 @@ async fn once(pool: &PgPool, new: &NewPayment) -> Result<Option<CreateAnswer>, S
         Err(error) if is_missing_partition(&error) => Ok(Some(CreateAnswer::DayNotReady)),
         Err(error) if is_external_id_taken(&error) => {
             taken_external_id(&mut connection, new).await.map_err(before_commit)
+        }
+        Err(error) if is_charged_before(&error) => {
+            let lost = lineage::lost_charges(&mut connection, &[new.id]).await.map_err(before_commit)?;
+            // None: a comparison has withdrawn it since.
+            Ok(lost.get(&new.id).map(|lost| CreateAnswer::ChargedBefore { payment: lost.charged_as }))
         }
         Err(error) => match daily_cap(&error) {
             Some(cap) => Ok(Some(CreateAnswer::DailyCapReached(cap))),

@@ -14,13 +14,15 @@
 
 use super::cancel::acknowledge;
 use super::create::{self, TRIES, differing, view_of};
+use super::create_obstacles::{beyond_caps, charged_before, external_ids_taken, on_missing_days};
 use super::failure::{
-    at_commit, before_commit, commit, daily_cap, is_bad_data, is_external_id_taken, is_missing_partition,
+    at_commit, before_commit, commit, daily_cap, is_bad_data, is_charged_before, is_external_id_taken,
+    is_missing_partition,
 };
 use super::list::{self, ListFilter};
 use super::port::ScheduleError;
 use super::records::{CreateAnswer, NewPayment, PaymentView};
-use super::{caps, days, partitions, row, statements};
+use super::{days, row, statements};
 use crate::domain::bucket::shard;
 use crate::domain::ids::{ActorId, PaymentId};
 use crate::domain::state::Status;
@@ -61,7 +63,7 @@ pub struct AskedKey {
 }
 
 impl AskedKey {
-    fn of(new: &NewPayment) -> Self {
+    pub(super) fn of(new: &NewPayment) -> Self {
         let key = new.idempotency_key.clone();
         Self { key, request_hash: new.request_hash, field_digests: new.field_digests.clone() }
     }
@@ -177,6 +179,12 @@ async fn round(
                 answers[place] = Some(answer);
             }
         }
+        Err(error) if is_charged_before(&error) => {
+            drop(connection);
+            for (place, answer) in charged_before(pool, new, rows).await? {
+                answers[place] = Some(answer);
+            }
+        }
         Err(error) if is_missing_partition(&error) => {
             drop(connection);
             for (place, answer) in on_missing_days(pool, new, rows).await? {
@@ -260,6 +268,9 @@ async fn refused(
     } else if is_missing_partition(&error) {
         let missing = on_missing_days(pool, new, rows).await?;
         found.extend(missing.into_iter().filter(|(_, answer)| !is_replay(answer)));
+    } else if is_charged_before(&error) {
+        let before = charged_before(pool, new, rows).await?;
+        found.extend(before.into_iter().filter(|(_, answer)| !is_replay(answer)));
     } else if daily_cap(&error).is_some() {
         let beyond = beyond_caps(pool, new, rows).await?;
         found.extend(beyond.into_iter().filter(|(_, answer)| !is_replay(answer)));
@@ -267,42 +278,6 @@ async fn refused(
         return Err(before_commit(error));
     }
     Ok((!found.is_empty()).then_some(BatchAnswer::Refused(found)))
-}
-
-/// After a day without a partition was met: those due on such a day, or what their keys made earlier, as of single
-/// creates. None: it is there by now.
-async fn on_missing_days(
-    pool: &PgPool,
-    new: &[NewPayment],
-    rows: &[usize],
-) -> Result<BTreeMap<usize, CreateAnswer>, ScheduleError> {
-    let mut missing = Vec::new();
-    for (day, at) in days::by_day(rows, |place| new[*place].id) {
-        if !partitions::is_attached(pool.clone(), day).await? {
-            missing.extend(at.into_iter().map(|at| rows[at]));
-        }
-    }
-    let mut earlier = made_earlier(pool, new, &missing).await?;
-    let answer = |place: usize| (place, earlier.remove(&place).unwrap_or(CreateAnswer::DayNotReady));
-    Ok(missing.into_iter().map(answer).collect())
-}
-
-/// After a cap was met: what the keys of these made earlier, which costs nothing again, and which of the others do
-/// not fit into what is left, taken in their order. Those without an answer fit, as it looks now.
-async fn beyond_caps(
-    pool: &PgPool,
-    new: &[NewPayment],
-    rows: &[usize],
-) -> Result<BTreeMap<usize, CreateAnswer>, ScheduleError> {
-    let actor = new[0].actor;
-    let asked = rows.iter().map(|place| AskedKey::of(&new[*place])).collect();
-    let earlier = replays(pool.clone(), actor, asked).await?;
-    let mut left = caps::left(pool, actor).await?;
-    let judged = |(place, earlier): (&usize, Option<CreateAnswer>)| {
-        let refused = || left.take(new[*place].amount).err().map(CreateAnswer::DailyCapReached);
-        Some((*place, earlier.or_else(refused)?))
-    };
-    Ok(rows.iter().zip(earlier).filter_map(judged).collect())
 }
 
 /// Makes those whose keys are free; answers them by their ids.
@@ -356,37 +331,9 @@ fn column<'a, T>(rows: &[&'a NewPayment], of: impl Fn(&'a NewPayment) -> T) -> V
     rows.iter().map(|row| of(row)).collect()
 }
 
-/// Those of these whose external id another payment holds and whose own key is free: a key that is taken
-/// replays, and its payment may well be the holder.
-async fn external_ids_taken(
-    connection: &mut PgConnection,
-    new: &[NewPayment],
-    rows: &[usize],
-) -> Result<Vec<(usize, CreateAnswer)>, Error> {
-    let named: Vec<(usize, &str)> =
-        rows.iter().filter_map(|place| Some((*place, new[*place].external_id.as_deref()?))).collect();
-    let names: Vec<&str> = named.iter().map(|(_, name)| *name).collect();
-    let keys: Vec<&str> = named.iter().map(|(place, _)| new[*place].idempotency_key.as_str()).collect();
-    let actor = new[0].actor.0;
-    let taken =
-        sqlx::query(statements::FOUND_KEYS).bind(actor).bind(keys).fetch_all(&mut *connection).await?;
-    let taken = taken.iter().map(|row| row.try_get("key")).collect::<Result<HashSet<String>, _>>()?;
-    let held = sqlx::query(statements::FOUND_EXTERNAL_IDS).bind(actor).bind(names);
-    let mut holders: HashMap<String, PaymentId> = HashMap::new();
-    for row in &held.fetch_all(connection).await? {
-        holders.insert(row.try_get("external_id")?, row::payment_id(row, "payment_id")?);
-    }
-    let answer = |(place, name): (usize, &str)| {
-        let payment = *holders.get(name)?;
-        let is_free = !taken.contains(&new[place].idempotency_key);
-        is_free.then_some((place, CreateAnswer::ExternalIdTaken { payment }))
-    };
-    Ok(named.into_iter().filter_map(answer).collect())
-}
-
 /// What these keys made earlier, acknowledged by a COMMIT of its own (rule R3); one that is missing made
 /// nothing after all.
-async fn made_earlier(
+pub(super) async fn made_earlier(
     pool: &PgPool,
     new: &[NewPayment],
     rows: &[usize],

@@ -41,6 +41,11 @@ pub(super) fn is_external_id_taken(error: &Error) -> bool {
     code(error).as_deref() == Some(EXTERNAL_ID_TAKEN)
 }
 
+/// Did `create.sql` refuse because what the key means was charged before a restore (rule R18)?
+pub(super) fn is_charged_before(error: &Error) -> bool {
+    code(error).as_deref() == Some("PU004")
+}
+
 /// Did `create.sql` refuse because the actor has created enough today?
 pub(super) fn daily_cap(error: &Error) -> Option<DailyCap> {
     match code(error)?.as_str() {

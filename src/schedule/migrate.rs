@@ -121,7 +121,11 @@ pub(super) async fn ensure(
             .map_err(at_commit)?;
         made += u32::try_from(count).unwrap_or(0);
     }
-    Ok(made)
+    let webhooks: i32 = sqlx::query_scalar(statements::ENSURE_WEBHOOK_DAYS)
+        .fetch_one(&mut *connection)
+        .await
+        .map_err(at_commit)?;
+    Ok(made + u32::try_from(webhooks).unwrap_or(0))
 }
 
 #[cfg(test)]

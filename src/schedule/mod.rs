@@ -22,11 +22,14 @@ mod claim_late;
 mod connect;
 mod create;
 mod create_batch;
+mod create_obstacles;
 mod crew;
 mod days;
 mod defer;
+mod durability;
 mod events;
 mod failure;
+mod fan_out;
 mod fence;
 mod find;
 mod forecast;
@@ -52,6 +55,14 @@ mod postgres;
 mod proof;
 mod publish;
 mod reap;
+mod reconcile;
+mod reconcile_compare;
+mod reconcile_items;
+mod rebuild;
+mod reconcile_repair;
+mod reconcile_runs;
+mod reconcile_settle;
+mod reconcile_sums;
 mod records;
 mod recover;
 mod refund_resolve;
@@ -59,6 +70,7 @@ mod refund_work;
 mod refunds;
 mod release;
 mod renew;
+mod replay;
 mod row;
 mod settle;
 mod shards;
@@ -66,6 +78,11 @@ mod stage;
 pub mod statements;
 mod states;
 mod switches;
+mod webhook_endpoints;
+mod webhook_log;
+mod webhook_notes;
+mod webhook_work;
+mod witness;
 mod words;
 
 pub use acts::{Act, ActEntry, ActFilter};
@@ -73,7 +90,7 @@ pub use approvals::{
     ActTerms, Approval, ApprovalKind, ApprovalStatus, ApprovalVerdict, AskedFor, CarriedOut, Decided,
     NewApproval, Obstacle,
 };
-pub use backlog::Backlog;
+pub use backlog::{Backlog, OpenStates};
 pub use bad_notices::BadRecord;
 pub use bulk::{Bulk, BulkStatus, BulkStep, BulkSwitched, BulkTerms, NewBulk, Preview};
 pub use callbacks::CallbackTaken;
@@ -81,12 +98,18 @@ pub use caps::{Cap, CapEntry, DailyCap};
 pub use connect::{Access, ConnectError, connect};
 pub use create_batch::{AskedKey, BatchAnswer, Together};
 pub use crew::{Crew, PublisherSeen, RelaySeen, WorkerSeen};
+pub use durability::Durability;
 pub use events::{EventPage, EventPlace};
+pub use fan_out::FannedOut;
 pub use forecast::{Forecast, GatewayForecast};
 pub use gateways::{GatewayAnswer, GatewayChange, GatewayOrder, GatewayStanding, PausedBy};
 pub use history::{HistoryEntry, HistoryProof};
 pub use key_acts::{By, KeyMade, KeyRevoked, KeyRotated, NewApiKey, NextApiKey, Succession};
 pub use keys::{ApiKeyEntry, TokenActor};
+pub use lineage::{
+    EnterAnswer, Insists, Lack, Loss, LossKind, LossOnRecord, LostCharge, Quarantine, QuarantineRelease,
+    QuarantineView, ReleaseAnswer, ReleaseAsk,
+};
 pub use list::{ListFilter, ListOrder, ListPage, LookUp, MOST_EXAMINED, Place, Span};
 #[cfg(any(test, feature = "simulation"))]
 pub use memory::{AttemptRow, Fault, Memory, Verb};
@@ -95,11 +118,23 @@ pub use parked::{ParkedEntry, ParkedFilter, ParkedPage, ParkedView};
 pub use port::*;
 pub use postgres::Postgres;
 pub use proof::*;
-pub use publish::{HistoryPlace, PublisherLease, Snapshot, Unpublished, UnpublishedBatch};
+pub use publish::{HistoryPlace, Lane, PublisherLease, Snapshot, Unpublished, UnpublishedBatch};
+pub use rebuild::{OpenPlace, StillParked, Unnoticed};
+pub use reconcile::*;
 pub use records::*;
 pub use refund_resolve::{NewRefundWord, RefundClosed, RefundWordAsked};
 pub use refund_work::{AnsweredRefund, ClaimedRefund, RefundAnswer, RefundOrder, RefundSettled};
 pub use refunds::{NewRefund, Refund, RefundAsked};
 pub use release::{Redrive, Released, Resolve};
+pub use replay::{BadPlace, ReplayBatch, ReplayBound, ReplayPlace, ReplaySpan};
 pub use states::PaymentState;
 pub use switches::{SwitchAnswer, SwitchOrder, ThrownSwitch};
+pub use webhook_endpoints::{
+    EndpointAnswer, EndpointChange, EndpointLine, NewWebhookEndpoint, SecretRotated, TestAsked,
+    WebhookEndpoint,
+};
+pub use webhook_log::{DeliveryPage, DeliveryPlace, ManyResent, Resent, WebhookDelivery, WebhookTry};
+pub use webhook_notes::{Became, NotedWebhooks, Stops, TryMet};
+pub use webhook_work::{
+    OwedEvent, TakenWebhook, TakenWebhooks, WebhookBacklog, WebhookPlace, WebhookReceiver,
+};

@@ -16,6 +16,7 @@ use super::port::{
 };
 use super::proof::{Answered, BadNoticeKept, ClaimAnswer, Claimed, Deferred, Settled};
 use super::records::{CancelAnswer, CreateAnswer, NewPayment, PaymentView};
+use super::witness::Witness;
 use super::{
     audit, bad_notices, cancel, claim, claim_late, create, create_batch, defer, find, history, lineage, list,
     mark, partitions, reap, recover, renew, settle, shards, stage, statements,
@@ -38,6 +39,7 @@ use tracing::Instrument;
 pub struct Postgres {
     pool: PgPool,
     secret: Arc<Hidden>,
+    witness: Witness,
 }
 
 /// The installation's secret, which no `Debug` shows.
@@ -51,7 +53,7 @@ impl std::fmt::Debug for Hidden {
 
 impl Postgres {
     pub(super) fn new(pool: PgPool, secret: Secret) -> Self {
-        Self { pool, secret: Arc::new(Hidden(secret)) }
+        Self { pool, secret: Arc::new(Hidden(secret)), witness: Witness::default() }
     }
 
     /// For verbs that live in files of their own.
@@ -60,7 +62,11 @@ impl Postgres {
     }
 
     fn terms(&self, terms: &ClaimTerms) -> Terms {
-        Terms { terms: terms.clone(), destinations: DestinationKeys::of(&self.secret.0) }
+        Terms {
+            terms: terms.clone(),
+            destinations: DestinationKeys::of(&self.secret.0),
+            witness: self.witness.clone(),
+        }
     }
 
     /// Ends every connection after its statement; verbs called later are `Unavailable`.
@@ -274,16 +280,7 @@ impl Postgres {
         whole(bad_notices::keep(self.pool.clone(), bad)).await
     }
 
-    /// Stops every claim of every worker at once (rule R17): an authentic notice proved that commits
-    /// were lost. The first reason stays.
-    ///
-    /// # Errors
-    /// Any; repeat it.
-    pub async fn quarantine(&self, why: &str) -> Result<(), ScheduleError> {
-        whole(lineage::quarantine(self.pool.clone(), why.to_owned())).await
-    }
-
-    /// An operator's word after reconciliation: this database may claim again. Needs [`super::Access::Owner`].
+    /// The word of whoever owns the database: it may claim again, and nothing is asked. Needs [`super::Access::Owner`].
     ///
     /// # Errors
     /// Any; repeat it.

@@ -25,17 +25,39 @@ use crate::platform::faults::{Sabotage, sabotaged};
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use sqlx::postgres::PgRow;
 use sqlx::postgres::types::PgInterval;
-use sqlx::{Error, PgPool, Row};
+use sqlx::{Error, PgExecutor, PgPool, Row};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// The one lane of events; its row in `publisher_cursor`.
-pub(super) const LANE: &str = "events";
+/// The lane of events; its row in `publisher_cursor`.
+pub(super) const LANE: &str = Lane::Events.as_str();
+
+/// Where the history goes, each with a cursor and a leader of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lane {
+    /// To the topic of events.
+    Events,
+    /// To what is owed to endpoints (`fan_out.rs`).
+    Webhooks,
+}
+
+impl Lane {
+    /// Its key in `publisher_cursor`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Events => "events",
+            Self::Webhooks => "webhooks",
+        }
+    }
+}
 
 /// The right to move the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublisherLease {
+    /// Of which lane.
+    pub lane: Lane,
     /// The holder's name.
     pub holder: String,
     /// Fencing epoch; grows with every change of hands.
@@ -108,14 +130,16 @@ fn snapshot(found: &PgRow) -> Result<(PaymentId, Snapshot), Error> {
     Ok((row::payment_id(found, "id")?, snapshot))
 }
 
-async fn acquire(
+pub(super) async fn acquire(
     pool: &PgPool,
+    lane: Lane,
     holder: &str,
     length: Duration,
 ) -> Result<Option<PublisherLease>, ScheduleError> {
-    sqlx::query(statements::PUBLISH_MAKE_CURSOR).bind(LANE).execute(pool).await.map_err(before_commit)?;
+    let made = sqlx::query(statements::PUBLISH_MAKE_CURSOR).bind(lane.as_str());
+    made.execute(pool).await.map_err(before_commit)?;
     let found = sqlx::query(statements::PUBLISH_ACQUIRE)
-        .bind(LANE)
+        .bind(lane.as_str())
         .bind(holder)
         .bind(interval(length))
         .fetch_optional(pool)
@@ -123,6 +147,7 @@ async fn acquire(
         .map_err(at_commit)?;
     let read = |found: PgRow| {
         Ok(PublisherLease {
+            lane,
             holder: holder.to_owned(),
             epoch: found.try_get("epoch")?,
             started_over: found.try_get("started_over")?,
@@ -133,12 +158,13 @@ async fn acquire(
 
 async fn renew(pool: &PgPool, lease: &PublisherLease, length: PgInterval) -> Result<bool, ScheduleError> {
     let query = sqlx::query(statements::PUBLISH_RENEW);
-    let query = query.bind(LANE).bind(&lease.holder).bind(lease.epoch).bind(length);
+    let query = query.bind(lease.lane.as_str()).bind(&lease.holder).bind(lease.epoch).bind(length);
     Ok(query.fetch_optional(pool).await.map_err(at_commit)?.is_some())
 }
 
 async fn read(pool: &PgPool, lease: &PublisherLease, limit: u32) -> Result<Option<UnpublishedBatch>, Error> {
-    let window = sqlx::query(statements::PUBLISH_WINDOW).bind(LANE).bind(&lease.holder).bind(lease.epoch);
+    let window = sqlx::query(statements::PUBLISH_WINDOW);
+    let window = window.bind(lease.lane.as_str()).bind(&lease.holder).bind(lease.epoch);
     let Some(window) = window.fetch_optional(pool).await? else { return Ok(None) };
     let mut below = xid(&window, "below_xid")?;
     if sabotaged(Sabotage::CursorWithoutSnapshot) {
@@ -214,23 +240,23 @@ pub(super) async fn with_payments(pool: &PgPool, rows: Vec<HistoryRow>) -> Resul
     Ok(rows.into_iter().map(with).collect())
 }
 
-async fn advance(
-    pool: &PgPool,
+/// Moves the cursor of the lease's lane; `false`: it is not ours any more.
+pub(super) async fn advance<'a>(
+    database: impl PgExecutor<'a>,
     lease: &PublisherLease,
     end: &HistoryPlace,
     below: u64,
-) -> Result<bool, ScheduleError> {
+) -> Result<bool, Error> {
     let moved = sqlx::query(statements::PUBLISH_ADVANCE)
-        .bind(LANE)
+        .bind(lease.lane.as_str())
         .bind(&lease.holder)
         .bind(lease.epoch)
         .bind(end.xid.to_string())
         .bind(end.seq)
         .bind(end.payment)
         .bind(below.to_string())
-        .fetch_optional(pool)
-        .await
-        .map_err(at_commit)?;
+        .fetch_optional(database)
+        .await?;
     Ok(moved.is_some())
 }
 
@@ -245,7 +271,7 @@ impl Postgres {
         length: Duration,
     ) -> Result<Option<PublisherLease>, ScheduleError> {
         let (pool, holder) = (self.pool().clone(), holder.to_owned());
-        super::failure::whole(async move { acquire(&pool, &holder, length).await }).await
+        super::failure::whole(async move { acquire(&pool, Lane::Events, &holder, length).await }).await
     }
 
     /// Prolongs it to `length` from now; `false` if it is not ours any more.
@@ -297,6 +323,7 @@ impl Postgres {
     ) -> Result<bool, ScheduleError> {
         let (pool, lease) = (self.pool().clone(), lease.clone());
         let (end, below) = (published.end.clone(), published.below);
-        super::failure::whole(async move { advance(&pool, &lease, &end, below).await }).await
+        let moved = async move { advance(&pool, &lease, &end, below).await.map_err(at_commit) };
+        super::failure::whole(moved).await
     }
 }

@@ -4,6 +4,7 @@
 //! locked rows, so a settle that comes at the same instant wins. Two transactions, since a failure of
 //! the second must not undo the first. If this dies here, the next pass finds the rest.
 
+use super::claim::park_charged_before;
 use super::failure::{before_commit, commit};
 use super::length::interval;
 use super::port::{Reaped, ScheduleError};
@@ -79,11 +80,15 @@ async fn fail_by_deadline(connection: &mut PgConnection, limit: u32) -> Result<u
     for (day, ids) in grouped(candidates) {
         let count: i64 = sqlx::query_scalar(statements::FAIL_BY_DEADLINE)
             .bind(day)
-            .bind(ids)
+            .bind(&ids)
             .bind(KEEPER)
             .fetch_one(&mut *connection)
             .await?;
         moved += u32::try_from(count).unwrap_or(u32::MAX);
+        if count < i64::try_from(ids.len()).unwrap_or(i64::MAX) {
+            // Without this, those charged before a restore (R18) would be the first of every pass.
+            park_charged_before(&mut *connection, day, ids, KEEPER).await?;
+        }
     }
     Ok(moved)
 }

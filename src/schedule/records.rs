@@ -81,6 +81,11 @@ pub enum CreateAnswer<P = PaymentView> {
     },
     /// The actor has created enough today; the key stays free.
     DailyCapReached(DailyCap),
+    /// What the key means was charged under another due time before a restore (rule R18); the key stays free.
+    ChargedBefore {
+        /// As this one, which has no row any more.
+        payment: PaymentId,
+    },
     /// No partition for that day (yet): 503 `schedule_not_ready`.
     DayNotReady,
 }

@@ -410,6 +410,14 @@ impl Upkeep for Line {
         Ok(0)
     }
 
+    async fn drop_webhook_days(&self, _keep: u32) -> Result<u32, ScheduleError> {
+        Ok(0)
+    }
+
+    async fn discard_deliveries(&self, _limit: u32) -> Result<u64, ScheduleError> {
+        Ok(0)
+    }
+
     async fn advance_oldest_open_day(&self) -> Result<NaiveDate, ScheduleError> {
         Ok(self.host.time.wall().date_naive())
     }
@@ -461,6 +469,7 @@ impl Store for Line {
     fn commits_were_lost<'a>(
         &'a self,
         notice: &'a Notice,
+        _sent_at: Option<DateTime<Utc>>,
         why: RefusedBecause,
     ) -> BoxFuture<'a, Result<(), ScheduleError>> {
         self.trace.broke(Invariant::K3, Some(notice.payment), format!("{notice:?}: {why:?}"));

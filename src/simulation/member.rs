@@ -155,7 +155,7 @@ impl Member {
                 *position += 1;
                 let taken = offsets.lock().taken(part.0, part.1, offset);
                 if let Some(position) = taken {
-                    place.send(Taken { position, record: Ok(read) });
+                    place.send(Taken { position, record: Ok(read), sent_at: None });
                 }
             }
         }

@@ -89,7 +89,8 @@ async fn feed(clock: SharedClock, feed: Feed, mut parts: Vec<Partition>) {
             {
                 let position = feed.offsets().lock().taken(part.channel, 0, offset).expect("ours");
                 offset += 1;
-                place.send(Taken { position, record: Ok(Read { notice, mac: None, traceparent: None }) });
+                let read = Read { notice, mac: None, traceparent: None };
+                place.send(Taken { position, record: Ok(read), sent_at: None });
             }
         }
         clock.sleep(Duration::from_millis(1)).await;

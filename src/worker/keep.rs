@@ -39,7 +39,8 @@ impl<S: Schedule> Worker<S> {
         let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
         self.keeping += 1;
         self.tasks.spawn(async move {
-            store::stop_claiming(store.as_ref(), clock.as_ref(), &record.notice, proof.why()).await;
+            let sent_at = record.position.as_ref().and_then(Place::sent_at);
+            store::stop_claiming(store.as_ref(), clock.as_ref(), &record.notice, sent_at, proof.why()).await;
             if let Some(place) = record.position {
                 place.complete(proof);
             }

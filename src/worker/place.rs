@@ -5,12 +5,14 @@
 
 use super::hold::Held;
 use crate::bucket::{Position, Proof, SharedOffsets};
+use chrono::{DateTime, Utc};
 
 /// A record's place in one membership's offsets.
 #[derive(Debug, Clone)]
 pub struct Place {
     at: Position,
     offsets: SharedOffsets,
+    sent_at: Option<DateTime<Utc>>,
 }
 
 /// A notice with the place of the record that brought it.
@@ -20,7 +22,19 @@ impl Place {
     /// The record at `at`, counted by `offsets`.
     #[must_use]
     pub fn new(at: Position, offsets: SharedOffsets) -> Self {
-        Self { at, offsets }
+        Self { at, offsets, sent_at: None }
+    }
+
+    /// With the instant at which the record was given to Kafka.
+    #[must_use]
+    pub fn sent(self, sent_at: Option<DateTime<Utc>>) -> Self {
+        Self { sent_at, ..self }
+    }
+
+    /// When the record was given to Kafka, if that is known.
+    #[must_use]
+    pub fn sent_at(&self) -> Option<DateTime<Utc>> {
+        self.sent_at
     }
 
     /// Completes the record.

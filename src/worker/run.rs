@@ -393,7 +393,7 @@ impl<S: Schedule> Worker<S> {
     fn taken(&mut self, taken: Taken) {
         let Bus::Joined(ring) = &self.bus else { return };
         metrics::NOTICES_TAKEN.add(1, []);
-        let place = Place::new(taken.position, ring.offsets());
+        let place = Place::new(taken.position, ring.offsets()).sent(taken.sent_at);
         match taken.record.and_then(|read| self.store.vouch(read)) {
             Ok(read) => {
                 if !self.lanes.contains_key(&read.notice.gateway) {

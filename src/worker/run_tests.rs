@@ -58,6 +58,7 @@ impl Store for Told {
     fn commits_were_lost<'a>(
         &'a self,
         _notice: &'a Notice,
+        _sent_at: Option<DateTime<Utc>>,
         _why: RefusedBecause,
     ) -> BoxFuture<'a, Result<(), ScheduleError>> {
         Box::pin(async { Ok(()) })

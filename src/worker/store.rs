@@ -14,7 +14,7 @@ use crate::domain::intent::{Authenticity, check_notice};
 use crate::domain::notice::Notice;
 use crate::domain::pace::{Beat, Grant, Terms};
 use crate::platform::clock::Clock;
-use crate::schedule::{BadNoticeKept, BadRecord, Postgres, RefusedBecause, ScheduleError};
+use crate::schedule::{BadNoticeKept, BadRecord, Loss, LossKind, Postgres, RefusedBecause, ScheduleError};
 use chrono::{DateTime, Utc};
 use futures_util::future::BoxFuture;
 use std::time::Duration;
@@ -49,10 +49,12 @@ pub trait Store: Send + Sync + 'static {
     fn vouch(&self, read: Read) -> Result<Read, BadNotice>;
 
     /// Rule R17: an authentic notice was refused as one that the database cannot explain. Quarantines
-    /// the database unless the notice's day is detached; repeating it is harmless.
+    /// the database unless the notice's day is detached, or the notice was given to Kafka in a time whose losses
+    /// people have judged; repeating it is harmless.
     fn commits_were_lost<'a>(
         &'a self,
         notice: &'a Notice,
+        sent_at: Option<DateTime<Utc>>,
         why: RefusedBecause,
     ) -> BoxFuture<'a, Result<(), ScheduleError>>;
 }
@@ -82,10 +84,11 @@ pub(super) async fn stop_claiming(
     store: &dyn Store,
     clock: &dyn Clock,
     notice: &Notice,
+    sent_at: Option<DateTime<Utc>>,
     why: RefusedBecause,
 ) {
     let mut pause = Duration::from_millis(500);
-    while let Err(error) = store.commits_were_lost(notice, why).await {
+    while let Err(error) = store.commits_were_lost(notice, sent_at, why).await {
         tracing::error!(%error, payment = %notice.payment, "the database is not quarantined yet");
         clock.sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
@@ -142,6 +145,7 @@ impl Store for PostgresStore {
     fn commits_were_lost<'a>(
         &'a self,
         notice: &'a Notice,
+        sent_at: Option<DateTime<Utc>>,
         why: RefusedBecause,
     ) -> BoxFuture<'a, Result<(), ScheduleError>> {
         Box::pin(async move {
@@ -150,10 +154,14 @@ impl Store for PostgresStore {
             if why == RefusedBecause::NoSuchPayment && !self.schedule.is_attached(payment.due_day()).await? {
                 return Ok(());
             }
-            let why =
-                format!("an authentic notice of payment {payment}, attempt {}: {why:?}", notice.attempt);
-            tracing::error!(%payment, "commits were lost: no worker claims until an operator releases the database");
-            self.schedule.quarantine(&why).await
+            let loss = Loss {
+                kind: LossKind::Notice,
+                why: format!("an authentic notice of payment {payment}, attempt {}: {why:?}", notice.attempt),
+                payment: Some(payment),
+                // What it tells of was committed before that.
+                seen_at: sent_at,
+            };
+            self.schedule.commits_lost(&loss).await.map(drop)
         })
     }
 }

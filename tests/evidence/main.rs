@@ -1,4 +1,4 @@
-//! What must be shown, run again: `make evidence-main`, `-proof`, `-money`, `-ring` and `-api`, or
+//! What must be shown, run again: `make evidence-main`, `-proof`, `-money`, `-ring`, `-api` and `-outcomes`, or
 //! `cargo test --features faults --test evidence -- main`.
 //!
 //! Prints one figure a line beside its bound and exits 1 where one falls short or was never put to
@@ -15,6 +15,7 @@ mod figures;
 mod kafka;
 mod money;
 mod once;
+mod outcomes;
 mod proof;
 mod ring;
 #[path = "../support/mod.rs"]
@@ -82,8 +83,16 @@ fn main() -> ExitCode {
                 api::show(&mut figures, part.first().copied()).await;
             });
         }
+        ["outcomes", ref parts @ ..] => {
+            let runtime =
+                tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(async {
+                kafka::services_are_real(&mut figures).await;
+                outcomes::show(&mut figures, parts).await;
+            });
+        }
         _ => {
-            eprintln!("which evidence? Known: main, proof, money, ring, api");
+            eprintln!("which evidence? Known: main, proof, money, ring, api, outcomes");
             return ExitCode::from(2);
         }
     }

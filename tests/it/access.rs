@@ -68,6 +68,20 @@ pub(crate) const ROWS: &[Row] = &[
     one("get /v1/scheduled-payments/{id}/history/proof", "", 200),
     own("get /v1/events", "", 200),
     own("get /v1/events/stream", "", 200),
+    own("get /v1/webhook-endpoints", "", 200),
+    own("post /v1/webhook-endpoints", r#"{"url":"https://shop.example/hook"}"#, 201),
+    // One endpoint of a client; that a stranger is told nothing of it is in `webhook_endpoints`.
+    ops("get /v1/webhook-endpoints/{id}", "", 404),
+    ops("patch /v1/webhook-endpoints/{id}", r#"{"description":"a test"}"#, 404),
+    ops("delete /v1/webhook-endpoints/{id}", "", 404),
+    ops("post /v1/webhook-endpoints/{id}/rotate", "{}", 404),
+    ops("post /v1/webhook-endpoints/{id}/disable", "", 404),
+    ops("post /v1/webhook-endpoints/{id}/enable", "", 404),
+    ops("post /v1/webhook-endpoints/{id}/test", "", 404),
+    ops("get /v1/webhook-endpoints/{id}/deliveries", "", 404),
+    ops("get /v1/webhook-endpoints/{id}/deliveries/{payment}/{sequence}", "", 404),
+    ops("post /v1/webhook-endpoints/{id}/deliveries/{payment}/{sequence}/resend", "", 404),
+    ops("post /v1/webhook-endpoints/{id}/resend", r#"{"since":"DUE"}"#, 404),
     ops("get /v1/forecast", "", 200),
     ops("get /v1/ops/workers", "", 200),
     // No ring in this process.
@@ -102,6 +116,10 @@ pub(crate) const ROWS: &[Row] = &[
     ops("get /v1/ops/kill-switches", "", 200),
     // Of a currency: what is beyond gateways needs a second scope, see `operators`.
     ops("put /v1/ops/kill-switches/{kind}/{value}", r#"{"on":false,"reason":"a test"}"#, 200),
+    ops("get /v1/ops/quarantine", "", 200),
+    // An instant that is to come: claims are needed here.
+    ops("post /v1/ops/quarantine", r#"{"lostFrom":"2999-01-01T00:00:00Z","reason":"a test"}"#, 422),
+    ops("post /v1/ops/quarantine/release", REASON, 409),
     // Without the payment that it must name.
     ops("get /v1/ops/refunds", "", 400),
     ops(
@@ -115,6 +133,16 @@ pub(crate) const ROWS: &[Row] = &[
         r#"{"as":"not_refunded","evidence":{"source":"us"},"reason":"a test"}"#,
         404,
     ),
+    ops("get /v1/ops/reconciliations", "", 200),
+    ops("get /v1/ops/reconciliations/{id}", "", 404),
+    ops("post /v1/ops/reconciliations/{id}/withdraw", REASON, 404),
+    ops("get /v1/ops/reconciliation-standing", "", 200),
+    ops("get /v1/ops/reconciliation-items", "", 200),
+    ops("get /v1/ops/reconciliation-items/{id}", "", 404),
+    ops("post /v1/ops/reconciliation-items/{id}/repair", REASON, 404),
+    ops("post /v1/ops/reconciliation-items/{id}/dismiss", REASON, 404),
+    // Without the day that it must name.
+    ops("get /v1/ops/reconciliation-sums", "", 400),
     open("post /v1/gateway-callbacks/{gateway}", "{}", 401),
     open("get /problems/{code}", "", 404),
     open("get /openapi.json", "", 200),
@@ -138,6 +166,8 @@ const STRANGERS: &[(&str, &str)] = &[
     ("{id}", "01a2283e-8820-8aaa-9bbb-0123456789ab"),
     ("{name}", "nobody"),
     ("{gateway}", "nowhere"),
+    ("{payment}", "01a2283e-8820-8aaa-9bbb-0123456789ab"),
+    ("{sequence}", "1"),
     ("{code}", "nothing"),
     ("{file}", "nothing"),
     ("{kind}", "currency"),

@@ -6,4 +6,6 @@ mod examples;
 mod import;
 mod operators;
 mod payments;
+mod reconcile;
 mod stories;
+mod webhooks;

@@ -3,6 +3,12 @@
 // Named by its folder: the evidence takes this file from another place.
 #[path = "contract/money.rs"]
 mod money;
+#[path = "contract/quarantine.rs"]
+mod quarantine;
+#[path = "contract/reconciliations.rs"]
+mod reconciliations;
+#[path = "contract/webhooks.rs"]
+mod webhooks;
 
 use crate::access;
 use crate::schedule::world::{fresh, parks, settings, terms};
@@ -31,18 +37,26 @@ pub const ELSEWHERE: &[(&str, u16, &str)] = &[
 /// A path with something in the place of each name.
 fn path_of(operation: &Operation, id: &str) -> String {
     let path = operation.path.replace("{gateway}", "sandbox").replace("{code}", "internal");
+    // Differences have numbers.
+    let is_numbered = path.starts_with("/v1/ops/reconciliation-items/") && id == NOBODYS;
+    let id = if is_numbered { "999999999" } else { id };
     access::filled(&path.replace("{file}", "swagger-ui.css"), id)
 }
 
 /// Nobody has it.
 const NOBODYS: &str = "01a2283e-8820-8aaa-9bbb-0123456789ab";
 
-/// What an operator's act takes, as `access` has it.
-fn order(operation: &Operation) -> Option<Value> {
+/// What an operation takes, as `access` has it.
+fn taken(operation: &Operation) -> Option<Value> {
     let route = format!("{} {}", operation.method, operation.path);
     let row = access::ROWS.iter().find(|row| row.route == route).expect("each route has a row");
-    let is_act = operation.path.starts_with("/v1/ops/") && operation.body.is_some();
-    is_act.then(|| serde_json::from_str(row.body).expect("a body is JSON"))
+    let body = row.body.replace("DUE", "2026-01-01T00:00:00Z");
+    operation.body.map(|_| serde_json::from_str(&body).expect("a body is JSON"))
+}
+
+/// What an operator's act takes.
+fn order(operation: &Operation) -> Option<Value> {
+    operation.path.starts_with("/v1/ops/").then(|| taken(operation)).flatten()
 }
 
 /// With a key of its own where one is needed.
@@ -129,6 +143,7 @@ pub async fn coverage() -> Coverage {
     away(&api, &key, &mut held).await;
     plain_answers(&api, &key, &mut held).await;
     people(&api, &key, &mut held).await;
+    webhooks::told(&api, &key, &mut held).await;
     too_slow(&mut held).await;
     too_many(&mut held).await;
 
@@ -255,9 +270,12 @@ async fn away(api: &Api, key: &str, held: &mut Held) {
     api.proxy.set(Fault::Reset).await;
     let mut body = new_payment(TimeDelta::hours(1));
     for operation in operations().iter().filter(|operation| operation.scope.is_some()) {
-        // A list of refunds is one payment's.
-        let query =
-            if operation.id == "listRefunds" { format!("?paymentId={NOBODYS}") } else { String::new() };
+        // A list of refunds is one payment's, and sums are of days.
+        let query = match operation.id {
+            "listRefunds" => format!("?paymentId={NOBODYS}"),
+            "sumReconciliations" => "?from=2030-01-31".to_owned(),
+            _ => String::new(),
+        };
         let path = format!("{}{query}", path_of(operation, NOBODYS));
         let request = api.anonymous(&operation.method.to_uppercase(), &path).bearer_auth(key);
         let request = keyed(operation, request, "a1");
@@ -267,7 +285,7 @@ async fn away(api: &Api, key: &str, held: &mut Held) {
                 held.ask(operation, request, Some(&json!({"payments": [body]}))).await
             }
             "createPayment" => held.ask(operation, request, Some(&body)).await,
-            _ => held.ask(operation, request, order(operation).as_ref()).await,
+            _ => held.ask(operation, request, taken(operation).as_ref()).await,
         };
         assert_eq!(sent.status, 503, "{}: {}", operation.id, sent.text);
     }
@@ -287,6 +305,8 @@ async fn people(api: &Api, key: &str, held: &mut Held) {
     // All are parked before one is released, which could be claimed again.
     let (small, large) = (parked(api, "small", 1_250).await, parked(api, "large", 1_000_000).await);
     let charged = parked(api, "charged", 500).await;
+    let reported = parked(api, "reported", 700).await;
+    reconciliations::told(&desk, held, &mut sql, &reported).await;
 
     // One that is released, and one that needs a second person, twice.
     assert_eq!(desk.ask(held, "showParked", &small, None).await.status, 200);
@@ -319,6 +339,7 @@ async fn people(api: &Api, key: &str, held: &mut Held) {
     for id in ["listParked", "listApprovals", "listActs", "listGateways", "listKillSwitches", "listApiKeys"] {
         assert_eq!(desk.ask(held, id, "", None).await.status, 200, "{id}");
     }
+    quarantine::entered_and_released(&desk, held).await;
 }
 
 async fn many_at_once(desk: &Desk<'_>, held: &mut Held, sql: &mut PgConnection) {

@@ -3,6 +3,8 @@
 
 #[path = "gateway/away.rs"]
 mod away;
+#[path = "gateway/reports.rs"]
+mod reports;
 #[path = "gateway/rig.rs"]
 mod rig;
 #[path = "gateway/settled.rs"]

@@ -5,6 +5,7 @@ mod approvals;
 mod bulk;
 mod guards;
 mod http;
+mod reconciliations;
 mod releases;
 mod whole;
 

@@ -263,10 +263,14 @@ fn whole(all: &[Service]) -> Vec<String> {
     found
 }
 
+/// The role that is a command of its own, since with arguments it publishes again and ends.
+const PUBLISHER: &str = "publisher";
+
 /// The names of the roles, as the command line has them.
 fn roles() -> Vec<String> {
     let holder = Role::augment_subcommands(clap::Command::new("roles"));
-    holder.get_subcommands().map(|role| role.get_name().to_owned()).collect()
+    let others = holder.get_subcommands().map(|role| role.get_name().to_owned());
+    others.chain([PUBLISHER.to_owned()]).collect()
 }
 
 impl Service {
@@ -276,6 +280,9 @@ impl Service {
 
     /// The role that it runs; `None` for a one-shot command and for what is not ours.
     fn role(&self) -> Option<Role> {
+        if self.command == [PUBLISHER] {
+            return Some(Role::Publisher);
+        }
         let holder = Role::augment_subcommands(clap::Command::new("punctual"));
         let matches = holder.try_get_matches_from(self.command_line()).ok()?;
         Role::from_arg_matches(&matches).ok()

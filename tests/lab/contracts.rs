@@ -10,10 +10,12 @@
 
 use jsonschema::Validator;
 use punctual::bucket::{asyncapi, topics};
+use punctual::domain::webhook;
 use punctual::platform::config::Kafka;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use uuid::Uuid;
 
 fn topics_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("topics")
@@ -146,6 +148,16 @@ fn every_record_of_a_release_is_read_today_and_every_record_of_today_by_a_reader
         }
     }
     assert!(looked_at >= 17, "{looked_at}");
+}
+
+#[test]
+fn a_test_message_of_webhooks_is_as_its_schema_and_its_example_say() {
+    let at = "2026-11-29T14:07:00.020Z".parse().unwrap();
+    let message = webhook::test_message(Uuid::from_u128(1), Uuid::from_u128(2), at);
+    let message: Value = serde_json::from_slice(&message).unwrap();
+    assert_eq!(message, read(&topics_folder().join("webhook_test.example.json")));
+    let refused = validator(&topics_folder(), Path::new("webhook_test.schema.json")).validate(&message).err();
+    assert!(refused.is_none(), "{refused:?}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
 #![allow(unreachable_pub, reason = "one binary: its modules have no other readers")]
 
+mod alerts;
 mod compose;
 mod contracts;
 mod failpoints;
@@ -15,6 +16,7 @@ mod readme;
 mod refunds;
 mod registries;
 mod seeded;
+mod settlement;
 mod simulation;
 mod tidy;
 mod world;

@@ -4,6 +4,7 @@
 //! by whichever test process comes first; a database is then a copy of its files. It is built
 //! under another name and renamed when complete, so that a half-made one is never copied.
 
+use super::emitted;
 use super::services::services;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor};
@@ -104,6 +105,9 @@ impl Drop for TestDatabase {
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             runtime.block_on(async {
+                if let Some(folder) = emitted::folder() {
+                    emitted::keep(&folder, &name, &url_of(&name)).await;
+                }
                 let mut admin = admin().await;
                 run(&mut admin, format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await;
             });

@@ -153,7 +153,7 @@ pub async fn interrupted_and_resumed(api: &Api, rows: i64) -> Interrupted {
 }
 
 /// `VmHWM` of a process; nothing once it has ended.
-fn held_kib(status: &str) -> Option<u64> {
+pub fn held_kib(status: &str) -> Option<u64> {
     let text = std::fs::read_to_string(status).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.trim().trim_end_matches(" kB").parse().ok()

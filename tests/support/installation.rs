@@ -225,7 +225,7 @@ impl Installation {
         made["apiKey"].as_str().expect("the key's text").to_owned()
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(PUNCTUAL);
         command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
         for name in ["DATABASE_URL", "KAFKA_BOOTSTRAP_SERVERS", "SANDBOX_URL"] {
@@ -260,6 +260,14 @@ impl Installation {
     /// Runs a one-shot command, whatever comes of it.
     pub fn output(&self, arguments: &[&str]) -> std::process::Output {
         self.command(arguments).output().expect("the binary runs")
+    }
+
+    /// The same with the process's wall clock this many seconds ahead of the machine's.
+    pub fn output_shifted(&self, arguments: &[&str], shift_s: i64) -> std::process::Output {
+        self.shift_clock("command", shift_s);
+        let mut command = self.command(arguments);
+        command.env("LD_PRELOAD", self.shifted_clock()).env("WALL_CLOCK_SHIFT", self.shift_file("command"));
+        command.output().expect("the binary runs")
     }
 
     /// Starts a role under a name (also its slot) and waits until it is alive.
@@ -470,7 +478,7 @@ async fn answer(request: reqwest::RequestBuilder) -> reqwest::Result<(u16, Value
 }
 
 /// `worker.lease` → `PUNCTUAL_WORKER__LEASE`.
-fn variable(setting: &str) -> String {
+pub fn variable(setting: &str) -> String {
     format!("PUNCTUAL_{}", setting.replace('.', "__").to_uppercase())
 }
 

@@ -7,6 +7,7 @@
 
 pub mod api;
 pub mod audit;
+pub mod backups;
 pub mod brokers;
 pub mod cancels;
 pub mod cells;
@@ -14,6 +15,8 @@ pub mod cells_table;
 pub mod contract;
 pub mod crowds;
 pub mod database;
+pub mod emitted;
+pub mod hooks;
 pub mod imports;
 pub mod installation;
 pub mod mixed;
@@ -22,9 +25,11 @@ pub mod proxy;
 pub mod records;
 pub mod ring;
 pub mod services;
+pub mod settlement;
 pub mod steady;
 pub mod stub;
 pub mod tiny_disk;
+pub mod watched;
 pub mod zombies;
 
 use std::future::Future;

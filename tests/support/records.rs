@@ -63,6 +63,8 @@ pub async fn read(
         history: written.history,
         keys: written.keys,
         refunds: written.refunds,
+        differences: written.differences,
+        compared: written.compared,
     }
 }
 

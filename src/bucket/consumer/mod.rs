@@ -36,6 +36,7 @@ use super::notice::{BadNotice, Read};
 use super::offsets::{Position, SharedOffsets};
 use crate::platform::clock::SharedClock;
 use crate::platform::config::Kafka;
+use chrono::{DateTime, Utc};
 use member::Member;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
@@ -59,6 +60,8 @@ pub struct Taken {
     pub position: Position,
     /// What it says, or why it cannot be read.
     pub record: Result<Read, BadNotice>,
+    /// When it was given to Kafka, as the record says.
+    pub sent_at: Option<DateTime<Utc>>,
 }
 
 /// What happened to our membership.

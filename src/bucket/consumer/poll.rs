@@ -4,6 +4,7 @@ use super::member::{Member, Shared, tell};
 use super::{Command, MAX_POLL_GAP, RingEvent, Taken};
 use crate::bucket::notice::decode;
 use crate::platform::metrics;
+use chrono::DateTime;
 use rdkafka::consumer::BaseConsumer;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Headers, Message};
@@ -185,5 +186,6 @@ fn take(shared: &Shared, message: &BorrowedMessage<'_>) -> Option<Taken> {
     let position = shared.offsets.lock().taken(channel, message.partition(), message.offset())?;
     let headers = message.headers();
     let header = |name: &str| headers?.iter().find(|header| header.key == name)?.value;
-    Some(Taken { position, record: decode(message.key(), message.payload(), header) })
+    let sent_at = message.timestamp().to_millis().and_then(DateTime::from_timestamp_millis);
+    Some(Taken { position, record: decode(message.key(), message.payload(), header), sent_at })
 }

@@ -10,6 +10,7 @@
 
 mod next;
 mod people;
+mod reconciled;
 mod ring;
 mod sentences;
 mod told;
@@ -66,6 +67,11 @@ async fn operators(remote: &Remote, payment: &Payment) -> Result<Operators, Ende
         let refunds = remote.client.call("GET", &["ops", "refunds"]).query(&[("paymentId", id)]);
         operators.refunds = seen(refunds).await?.map(|page| items(&page).to_vec()).unwrap_or_default();
     }
+    if reconciled::may_be_reported(payment) {
+        let path = ["ops", "reconciliation-items"];
+        let of_it = remote.client.call("GET", &path).query(&[("paymentId", payment.payment_id.to_string())]);
+        operators.items = seen(of_it).await?.map(|page| items(&page).to_vec()).unwrap_or_default();
+    }
     Ok(operators)
 }
 
@@ -116,6 +122,7 @@ impl Story {
         });
         let mut money = next::money(payment, &rows);
         money.extend(people::refunds(operators));
+        money.extend(reconciled::items(operators));
         Ok(Self {
             headline: sentences::headline(payment),
             schedule: sentences::schedule(payment),

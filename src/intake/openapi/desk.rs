@@ -6,7 +6,8 @@ use crate::intake::actor::Scope;
 use crate::intake::problem::Code;
 
 /// Described in the order of the document's groups.
-pub(super) const TOLD: &[&[Operation]] = &[PARKED, BULK, APPROVALS, REFUNDS, GATEWAYS, SWITCHES, ACTS];
+pub(super) const TOLD: &[&[Operation]] =
+    &[PARKED, BULK, APPROVALS, REFUNDS, GATEWAYS, SWITCHES, QUARANTINE, ACTS];
 
 const fn id(about: &'static str) -> Parameter {
     Parameter { place: Place::Path, name: "id", schema: UUID, about }
@@ -180,6 +181,10 @@ const DECIDED_REFUSALS: &[Code] = &[
     Code::RefundAboveCharge,
     Code::ReferenceTaken,
     Code::EvidenceDiffers,
+    Code::ReconciliationItemNotFound,
+    Code::ItemDecided,
+    Code::NothingToRepair,
+    Code::PaymentHeld,
 ];
 
 const APPROVALS: &[Operation] = &[
@@ -404,6 +409,43 @@ const SWITCHES: &[Operation] = &[
         answers: &[Answer::ok("KillSwitchTurned", "As it is now.")],
         refusals: &[Code::NothingToSwitch],
         ..GATEWAY_ACT
+    },
+];
+
+const QUARANTINE_ACT: Operation =
+    Operation { method: "post", tag: "operations", scope: Some(Scope::Approve), ..Operation::BARE };
+
+const QUARANTINE: &[Operation] = &[
+    Operation {
+        path: "/v1/ops/quarantine",
+        id: "showQuarantine",
+        tag: "operations",
+        summary: "Whether claims are held because commits may be lost, and what is missing before they go on",
+        answers: &[Answer::ok("QuarantineStanding", "Quarantines, the newest first.")],
+        ..LOOK
+    },
+    Operation {
+        path: "/v1/ops/quarantine",
+        id: "enterQuarantine",
+        summary: "Hold all claims, because commits may be lost",
+        body: Some("QuarantineOrder"),
+        answers: &[Answer::ok("QuarantineStanding", "Nothing is claimed any more.")],
+        refusals: &[Code::InvalidTime, Code::AlreadyQuarantined, Code::OutOfRange],
+        ..QUARANTINE_ACT
+    },
+    Operation {
+        path: "/v1/ops/quarantine/release",
+        id: "releaseQuarantine",
+        summary: "Let claims go on, as one of two people",
+        about: "Refused while a day from which commits may be missing is not compared with the whole report of each \
+                gateway, seen after claims stopped, or a repair is open. With anyway two people may pass over that.",
+        body: Some("QuarantineRelease"),
+        answers: &[
+            Answer::ok("QuarantineStanding", "Released, by the second person."),
+            Answer::json(202, "QuarantineStanding", "It waits for a second person, for a day."),
+        ],
+        refusals: &[Code::QuarantineLacks, Code::NotQuarantined, Code::SamePerson],
+        ..QUARANTINE_ACT
     },
 ];
 

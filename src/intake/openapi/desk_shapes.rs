@@ -6,14 +6,16 @@ use crate::domain::refund::RefundStatus;
 use crate::domain::switches::SwitchKind;
 use crate::intake::actor::Scope;
 use crate::intake::api_keys::LONGEST_OVERLAP;
+use crate::schedule::ApprovalKind;
 use serde_json::{Value, json};
 
 /// Every one by its name.
 pub(super) fn schemas() -> Named {
-    [parked(), bulk(), approvals(), refunds(), gateways(), access(), orders(), keys_asked_for()].concat()
+    [parked(), bulk(), approvals(), refunds(), gateways(), quarantine(), access(), orders(), keys_asked_for()]
+        .concat()
 }
 
-fn uuid() -> Value {
+pub(super) fn uuid() -> Value {
     json!({"type": "string", "format": "uuid"})
 }
 
@@ -25,12 +27,27 @@ fn amount() -> Value {
     json!({"type": "integer", "minimum": 1})
 }
 
+/// Minor units that may be owed either way.
+pub(super) fn of_either_sign() -> Value {
+    json!({"type": "integer"})
+}
+
+/// A number for each of some names.
+pub(super) fn count_map() -> Value {
+    json!({"type": "object", "additionalProperties": {"type": "integer"}})
+}
+
+/// A day of UTC.
+pub(super) fn date() -> Value {
+    json!({"type": "string", "format": "date"})
+}
+
 /// One of these texts.
-fn one_of(texts: impl IntoIterator<Item = &'static str>) -> Value {
+pub(super) fn one_of(texts: impl IntoIterator<Item = &'static str>) -> Value {
     json!({"type": "string", "enum": texts.into_iter().collect::<Vec<_>>()})
 }
 
-fn page(of_what: &str) -> Value {
+pub(super) fn page(of_what: &str) -> Value {
     let page = json!({"data": list(of(of_what)), "nextCursor": or_null(text())});
     object("A page; the walk goes on while nextCursor is a text.", page, &[])
 }
@@ -114,7 +131,8 @@ fn bulk() -> Named {
 
 fn approvals() -> Named {
     let approval = json!({
-        "approvalId": uuid(), "kind": one_of(["new_epoch", "redrive", "refund", "resolve_refund"]), "paymentId": of("PaymentId"),
+        "approvalId": uuid(), "kind": one_of(ApprovalKind::ALL.iter().map(|kind| kind.as_str())),
+        "paymentId": of("PaymentId"),
         "status": one_of(["pending", "approved", "rejected", "expired"]),
         "askedBy": text(), "reason": text(), "request": {"type": "object"}, "askedAt": time(),
         "expiresAt": time(), "decidedBy": or_null(text()), "decidedReason": or_null(text()),
@@ -219,7 +237,40 @@ fn access() -> Named {
     ]
 }
 
-fn reason() -> Value {
+fn quarantine() -> Named {
+    let day = json!({"type": "string", "format": "date"});
+    let lack = json!({
+        "lack": one_of(["day_not_over", "day_not_compared", "open_repairs"]), "gateway": text(), "day": day,
+        "items": or_null(count()), "explanation": text(),
+    });
+    let kind = one_of(["lineage", "notice", "event", "log", "person"]);
+    let found = json!({"at": time(), "kind": kind, "paymentId": or_null(uuid()), "what": text()});
+    let asked = json!({"by": text(), "at": time(), "reason": text(), "anyway": flag()});
+    let released = json!({"by": text(), "at": time(), "reason": text(), "overridden": {}});
+    let or_none = |about, shape| json!({"oneOf": [object(about, shape, &[]), {"type": "null"}]});
+    let one = json!({
+        "quarantine": count(), "since": time(), "kind": kind, "reason": text(), "lostFrom": time(),
+        "releasedLineage": text(), "foundLineage": text(), "evidenceCount": count(),
+        "asked": or_none("The first person's word.", asked), "released": or_none("How it ended.", released),
+    });
+    let standing = json!({
+        "quarantined": flag(), "lacks": list(object("What is missing before the release.", lack, &[])),
+        "evidence": list(object("What was found of the newest.", found, &[])),
+        "data": list(object("One quarantine.", one, &[])),
+    });
+    let order = json!({"reason": reason(), "lostFrom": time()});
+    let release = json!({
+        "reason": reason(),
+        "anyway": {"type": "boolean", "default": false, "description": "Although something is missing."},
+    });
+    vec![
+        ("QuarantineStanding", object("Whether claims are held, and why.", standing, &[])),
+        ("QuarantineOrder", object("That commits may be lost, and since when.", order, &["lostFrom"])),
+        ("QuarantineRelease", object("That claims may go on.", release, &["anyway"])),
+    ]
+}
+
+pub(super) fn reason() -> Value {
     json!({
         "type": "string", "minLength": 1, "maxLength": 500, "pattern": LINE,
         "description": "Why; kept for good, and without card numbers.", "examples": ["the gateway is back"],

@@ -2,7 +2,7 @@
 //!
 //! An answer has no field beside those that stand here, so that the contract tests notice one that is new.
 
-use super::desk_shapes;
+use super::{desk_reconcile, desk_shapes, webhook_shapes};
 use crate::domain::currencies::CURRENCIES;
 use crate::domain::event_type::EventType;
 use crate::domain::reason::Reason;
@@ -22,11 +22,13 @@ pub(super) fn tags() -> Value {
     json!([
         {"name": "payments", "description": "Scheduled payments of the client whose key asks."},
         {"name": "events", "description": "What happened to them, as it happens."},
+        {"name": "webhooks", "description": "Where the client is told of them by requests of ours, and what came of those."},
         {"name": "operations", "description": "What concerns all clients together."},
         {"name": "parked", "description": "Payments that are held for people, and what people do about them."},
         {"name": "approvals", "description": "What one person may not do alone."},
         {"name": "refunds", "description": "Money that is given back."},
         {"name": "gateways", "description": "Payment gateways: how they stand, what stops them, and what they call."},
+        {"name": "reconciliation", "description": "Our ledger against the gateway's own, and what differs."},
         {"name": "access", "description": "API keys and caps."},
         {"name": "about", "description": "The interface itself."},
     ])
@@ -120,7 +122,8 @@ fn hash() -> Value {
 pub(super) fn schemas() -> Map<String, Value> {
     let mut all = Map::new();
     let own = [named(), payments(), requests(), histories(), others()].into_iter().flatten();
-    for (name, schema) in own.chain(desk_shapes::schemas()) {
+    let desk = desk_shapes::schemas().into_iter().chain(desk_reconcile::schemas());
+    for (name, schema) in own.chain(desk).chain(webhook_shapes::schemas()) {
         all.insert(name.to_owned(), schema);
     }
     all

@@ -3,6 +3,9 @@
 //! Every rule here protects a promise that no other place would notice being broken before money or
 //! lateness shows it; the sentence that refuses says which.
 
+mod reconcile;
+mod webhooks;
+
 use super::load::{Problem, Problems};
 use super::{Config, Setting, without_user};
 use crate::domain::lease::renewal_interval;
@@ -23,6 +26,8 @@ pub fn check(config: &Config) -> (Vec<Problem>, Vec<Problem>) {
     kafka(&mut found);
     relay(&mut found);
     publisher(&mut found);
+    webhooks::webhooks(&mut found);
+    reconcile::reconcile(&mut found);
     api(&mut found);
     oidc(&mut found);
     partitions(&mut found);
@@ -174,6 +179,11 @@ fn gateway(found: &mut Found<'_>) {
         is_private(&gateway.url),
         &["gateway.url"],
         "the bearer token and the payee travel unencrypted",
+    );
+    found.warn_unless(
+        is_private(&gateway.settlement_url),
+        &["gateway.settlement_url"],
+        "the bearer token and the report travel unencrypted",
     );
     let steps = [&ladder.reask, &ladder.pending, &ladder.held_back];
     found.refuse_unless(

@@ -190,17 +190,38 @@ pub enum Defect {
     Unknown,
     /// The line is booked a day later and stands in that day's report.
     Late,
+    /// As `Unknown`, under a key that looks like one of ours.
+    Orphan,
+    /// The line of a refund names another amount.
+    Refund,
 }
 
 impl Defect {
-    const ALL: [(Self, &'static str); 6] = [
+    const ALL: [(Self, &'static str); 8] = [
         (Self::Missing, "missing"),
         (Self::Doubled, "doubled"),
         (Self::Amount, "amount"),
         (Self::Currency, "currency"),
         (Self::Unknown, "unknown"),
         (Self::Late, "late"),
+        (Self::Orphan, "orphan"),
+        (Self::Refund, "refund"),
     ];
+
+    /// It befalls refunds, and no charge.
+    #[must_use]
+    pub fn is_of_refunds(self) -> bool {
+        match self {
+            Self::Refund => true,
+            Self::Missing
+            | Self::Doubled
+            | Self::Amount
+            | Self::Currency
+            | Self::Unknown
+            | Self::Late
+            | Self::Orphan => false,
+        }
+    }
 
     /// Its name.
     #[must_use]
@@ -306,7 +327,7 @@ mod tests {
 
     #[test]
     fn defects_show_in_the_form_they_are_read_and_impossible_ones_are_refused() {
-        let all = "missing:1,doubled:2,amount:3,currency:4,unknown:5,late:6";
+        let all = "missing:1,doubled:2,amount:3,currency:4,unknown:5,late:6,orphan:7,refund:8";
         same_text::<Defects>(&["", all]);
         refused::<Defects>(&[
             "missing",

@@ -10,13 +10,13 @@ use super::rows::{Outcome, Row};
 use super::{Memory, State, Verb};
 use crate::domain::bucket::whole_minutes;
 use crate::domain::decision::Decision;
-use crate::domain::guard::{self, ClaimGuard, PAUSE, SettleGuard};
+use crate::domain::guard::{self, ClaimGuard, Lineage, PAUSE, SettleGuard};
 use crate::domain::ids::{ClaimId, PaymentId};
 use crate::domain::notice::Notice;
 use crate::domain::payment::Payment;
 use crate::domain::state::Status;
 use crate::platform::faults::{Sabotage, sabotaged};
-use crate::schedule::Backlog;
+use crate::schedule::{Backlog, OpenStates};
 use chrono::{DateTime, TimeDelta, Utc};
 use std::time::Duration;
 
@@ -220,7 +220,7 @@ impl State {
 }
 
 impl Memory {
-    /// As `Postgres::backlog`; in memory every day is made.
+    /// As `Postgres::backlog`; in memory every day is made, and nobody watches how many stand where.
     #[must_use]
     pub fn backlog(&self) -> Backlog {
         let now = self.clock.wall();
@@ -230,6 +230,7 @@ impl Memory {
             unpublished_due: i64::try_from(state.outbox.open_until(now)).unwrap(),
             days_ahead: 1,
             oldest_open_day_age: 0,
+            open: OpenStates::default(),
         }
     }
 
@@ -312,7 +313,8 @@ impl Schedule for Memory {
         self.transact(Verb::Recover, |state, _| {
             let ours = claimed.iter().filter_map(|(id, claim_id)| {
                 let row: &Row = state.rows.get(id)?;
-                row.is_held_by(*claim_id).then(|| state.claimed(*id, terms.asked_at))
+                (row.is_held_by(*claim_id) && state.lineage == Lineage::Released)
+                    .then(|| state.claimed(*id, terms.asked_at))
             });
             ours.collect()
         })

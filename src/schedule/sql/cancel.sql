@@ -15,6 +15,8 @@ WITH moment AS MATERIALIZED (
     -- released (R17) a PENDING row may be one that was charged after the backup.
     WHERE p.due_day = $1 AND p.id = $2 AND p.actor_id = $3 AND p.status = 'PENDING' AND p.unanswered = 0
       AND m.released
+      -- R18: what was charged before a restore is parked instead.
+      AND NOT EXISTS (SELECT 1 FROM lost_charges x WHERE x.intent = payment_intent(p.id))
     RETURNING p.id, p.actor_id, p.history_seq, p.history_hash, p.fence, p.attempt, p.epoch, p.last_xid, m.at
 ), history AS (
     INSERT INTO payment_history (payment_id, seq, was, became, cause, done_by, fence, attempt, epoch, at,

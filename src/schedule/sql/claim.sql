@@ -13,12 +13,18 @@
 --   $1 due day   $2 payment ids   $3 attempts of the notices   $4 fresh claim ids   $5 gateway
 --   $6 account   $7 renderer      $8 worker                    $9 lease length
 --   $10, $11 keys of the destination's digest
+--   $12, $13 release and length of the log that this process was last told of
 WITH moment AS MATERIALIZED (
     -- One instant for the batch, read before any lock is waited for: "due" can only be judged too
     -- strictly and the lease can only be counted too short.
     SELECT clock_timestamp() AS at
 ), released AS MATERIALIZED (
-    SELECT lineage_is_released() AS yes
+    -- A server that has less of a log than it once told us came back from a copy of its past, on the same timeline.
+    SELECT lineage_is_released() AND (i.releases, i.log_at) >= ($12::bigint, $13::bigint) AS yes, i.releases, i.log_at
+    FROM (SELECT releases, durable_log() AS log_at FROM installation) AS i
+), lost AS MATERIALIZED (
+    -- R18: charges of payments that a restore lost. Almost always none, and then nothing else is asked.
+    SELECT EXISTS (SELECT 1 FROM lost_charges) AS any_charge
 ), stopped AS MATERIALIZED (
     -- A handful of rows that people put there and take away again, read once a batch.
     SELECT coalesce(bool_or(k.kind = 'global' OR k.kind = 'gateway' AND k.value = $5), false) AS all_of_it,
@@ -55,7 +61,7 @@ WITH moment AS MATERIALIZED (
         history_hash = history_hash(p.history_hash, p.id, p.history_seq + 1, p.status, 'PROCESSING',
             'claimed', $8, p.fence + 1, p.attempt + 1, p.epoch, m.at, '{"claimId":"' || a.claim_id || '"}'),
         last_xid = greatest(pg_current_xact_id(), p.last_xid)
-    FROM asked a, locked l, moment m, stopped s
+    FROM asked a, locked l, moment m, stopped s, lost
     WHERE p.due_day = $1
       AND p.id = ANY ($2)
       AND p.id = a.id
@@ -76,6 +82,9 @@ WITH moment AS MATERIALIZED (
       AND NOT s.all_of_it
       AND l.actor_id::text <> ALL (s.actors)
       AND l.currency <> ALL (s.currencies)
+      -- R18: what the same client meant by it was charged before a restore. park_charged_before.sql parks it.
+      AND (NOT lost.any_charge
+           OR NOT EXISTS (SELECT 1 FROM lost_charges x WHERE x.intent = payment_intent(l.id)))
     RETURNING p.*, l.was, l.was_first_sent_at, m.at AS claimed_at
 ), history AS (
     INSERT INTO payment_history (payment_id, seq, was, became, cause, done_by, fence, attempt, epoch, at,
@@ -91,8 +100,9 @@ WITH moment AS MATERIALIZED (
 )
 SELECT w.*, d.payee_sealed,
        (extract(epoch FROM w.claimed_at - w.was_first_sent_at) * 1000000)::bigint AS key_age_us,
-       n.declines_day, n.declines_30_days
+       n.declines_day, n.declines_30_days, r.releases, r.log_at
 FROM won w
+CROSS JOIN released r
 JOIN payment_details d ON d.due_day = $1 AND d.id = w.id
 -- A look into the index for each row; almost every destination has no entry. An hour counts while any part of
 -- it lies in the window (domain/declines.rs).

@@ -2,7 +2,7 @@
 -- transaction and one statement.
 -- Index: the idempotency key's. Zero rows: the key is taken (found_key.sql tells by what). Error PU001:
 -- another live payment has the external id; PU002, PU003: a daily cap of the actor is reached (amount, number of
--- payments). Nothing of the statement stays then.
+-- payments); PU004: what the key means was charged under another due time before a restore (R18). Nothing of the statement stays then.
 --   $1 actor      $2 key           $3 request hash   $4 id           $5 due day     $6 due at
 --   $7 execute before              $8 gateway        $9 amount       $10 currency   $11 max sends
 --   $12 on soft decline            $13 on exhausted  $14 lane        $15 payee      $16 description
@@ -63,5 +63,8 @@ SELECT p.*,
            AS external_id_refused,
        (SELECT refuse_daily_cap(CASE WHEN s.amount_minor > c.amount_minor THEN 'amount' ELSE 'payments' END)
         FROM spent s JOIN actor_caps c ON c.actor_id = $1 AND c.currency = $10
-        WHERE s.amount_minor > c.amount_minor OR s.payments > c.payments) AS cap_refused
+        WHERE s.amount_minor > c.amount_minor OR s.payments > c.payments) AS cap_refused,
+       -- One look into an index that is almost always empty.
+       CASE WHEN EXISTS (SELECT 1 FROM lost_charges x WHERE x.intent = payment_intent($4) AND x.payment_id <> $4)
+            THEN refuse_charged_before() END AS charged_before_refused
 FROM payment p

@@ -2,7 +2,8 @@
 -- order, so that two batches wait for each other's in the same one.
 -- Index: the idempotency key's. A row that is missing in the answer: its key is taken (found_keys.sql tells by
 -- what). Error PU001: a live payment has one of the external ids; PU002, PU003: together they are more than a daily
--- cap of the actor leaves (amount, number of payments). Nothing of this statement stays then.
+-- cap of the actor leaves (amount, number of payments); PU004: what one of the keys means was charged under another due
+-- time before a restore (R18). Nothing of this statement stays then.
 --   $1 actor              $2 lane             $3 traceparent        $4 keys        $5 request hashes
 --   $6 ids                $7 due days         $8 due at             $9 execute before
 --   $10 execute within, seconds               $11 first attempts at $12 gateways   $13 amounts
@@ -77,5 +78,7 @@ SELECT p.*,
             THEN refuse_external_id() END AS external_id_refused,
        (SELECT refuse_daily_cap(CASE WHEN s.amount_minor > c.amount_minor THEN 'amount' ELSE 'payments' END)
         FROM spent s JOIN actor_caps c ON c.actor_id = $1 AND c.currency = s.currency
-        WHERE s.amount_minor > c.amount_minor OR s.payments > c.payments LIMIT 1) AS cap_refused
+        WHERE s.amount_minor > c.amount_minor OR s.payments > c.payments LIMIT 1) AS cap_refused,
+       CASE WHEN EXISTS (SELECT 1 FROM lost_charges x WHERE x.intent = payment_intent(p.id) AND x.payment_id <> p.id)
+            THEN refuse_charged_before() END AS charged_before_refused
 FROM payment p

@@ -13,6 +13,8 @@ WITH moment AS MATERIALIZED (
     FROM moment m
     WHERE p.due_day = $1 AND p.id = ANY ($2) AND p.status = 'PENDING' AND p.unanswered = 0
       AND p.execute_before <= m.at AND m.released
+      -- R18: what was charged before a restore did not fail; the claim that comes for it parks it.
+      AND NOT EXISTS (SELECT 1 FROM lost_charges x WHERE x.intent = payment_intent(p.id))
     RETURNING p.*, m.at
 ), history AS (
     INSERT INTO payment_history (payment_id, seq, was, became, cause, done_by, fence, attempt, epoch, at,

@@ -2,5 +2,4 @@
 -- Index: the primary key. Zero rows: nobody does.
 SELECT c.holder, c.epoch, c.until
 FROM publisher_cursor c
-WHERE c.until > statement_timestamp()
-ORDER BY c.lane
+WHERE c.lane = 'events' AND c.until > statement_timestamp()

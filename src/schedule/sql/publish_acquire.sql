@@ -15,7 +15,9 @@ UPDATE publisher_cursor c SET
     xid = CASE WHEN f.same THEN c.xid ELSE '0' END,
     seq = CASE WHEN f.same THEN c.seq ELSE 0 END,
     payment_id = CASE WHEN f.same THEN c.payment_id ELSE '00000000-0000-0000-0000-000000000000' END,
-    floor_at = CASE WHEN f.same THEN c.floor_at ELSE '1970-01-01 00:00:00+00' END,
+    -- Instants mean the same on every server. What is owed to endpoints is owed once; it need only be
+    -- looked at again from where it may have stood.
+    floor_at = CASE WHEN f.same OR c.lane = 'webhooks' THEN c.floor_at ELSE '1970-01-01 00:00:00+00' END,
     mark_at = CASE WHEN f.same THEN c.mark_at ELSE '1970-01-01 00:00:00+00' END,
     mark_xid = CASE WHEN f.same THEN c.mark_xid ELSE '0' END
 FROM free f

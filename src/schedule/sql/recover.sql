@@ -1,12 +1,15 @@
 -- Called by recover after a claim whose COMMIT was not answered, once per due day. A write: only its
 -- own acknowledged COMMIT proves that the claim is durable; a plain read can see a commit that the
 -- standby never got (R3).
--- Index: the partition's primary key. A claim without a row never happened, or is no longer ours.
+-- Index: the partition's primary key. A claim without a row never happened, is no longer ours,
+-- or stands in a database that is not released.
 --   $1 due day   $2 payment ids   $3 claim ids   $4, $5 keys of the destination's digest
 WITH ours AS (
     UPDATE payments p SET last_xid = greatest(pg_current_xact_id(), p.last_xid)
     FROM unnest($2::uuid[], $3::uuid[]) AS a (id, claim_id)
     WHERE p.due_day = $1 AND p.id = ANY ($2) AND p.id = a.id AND p.claim_id = a.claim_id
+      -- R17: in a database that is not released no claim is anybody's to charge under, however it came there.
+      AND (SELECT lineage_is_released())
       -- A claim id stands in PROCESSING rows only (CHECK claim_belongs_to_processing); saying so here would
       -- invite the reaper's index.
     RETURNING p.*

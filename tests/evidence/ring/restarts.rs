@@ -218,7 +218,8 @@ async fn nothing_cut_off(figures: &mut Figures, site: &Installation) {
 
 async fn everything_is_published(site: &Installation) {
     eventually("every event is published", Duration::from_secs(60), || async {
-        let left = "SELECT count(*) FROM payment_history h, publisher_cursor c WHERE (h.xid, h.seq) > (c.xid, c.seq)";
+        let left = "SELECT count(*) FROM payment_history h, publisher_cursor c
+            WHERE c.lane = 'events' AND (h.xid, h.seq) > (c.xid, c.seq)";
         let left: i64 = sqlx::query_scalar(left).fetch_one(&mut look(&site.database.url).await).await.ok()?;
         (left == 0).then_some(())
     })

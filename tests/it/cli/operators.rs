@@ -20,15 +20,15 @@ const QUICK: [(&str, &str); 3] =
     [("gateway.total_timeout", "1s"), ("gateway.connect_timeout", "1s"), ("ladder.reask", "3s")];
 
 /// Two people who do everything, one who only looks, and one who looks after gateways.
-struct People {
-    alice: String,
+pub(super) struct People {
+    pub(super) alice: String,
     bob: String,
     viewer: String,
     warden: String,
 }
 
 impl People {
-    fn of(site: &Installation) -> Self {
+    pub(super) fn of(site: &Installation) -> Self {
         let key = |actor: &str, scopes: &[&str]| {
             let mut command = vec!["keys", "create", "--actor", actor, "-o", "json"];
             scopes.iter().for_each(|scope| command.extend(["--scope", scope]));
@@ -46,12 +46,12 @@ impl People {
 }
 
 /// Runs a command that is written in one line; it ends so, and says that.
-async fn say(site: &Installation, key: &str, line: &str, code: i32, says: &str) -> Ran {
+pub(super) async fn say(site: &Installation, key: &str, line: &str, code: i32, says: &str) -> Ran {
     ended(site, key, line.split_whitespace().collect(), code, says).await
 }
 
 /// The same for an act: with a reason, and without a question.
-async fn act(site: &Installation, key: &str, line: &str, code: i32, says: &str) -> Ran {
+pub(super) async fn act(site: &Installation, key: &str, line: &str, code: i32, says: &str) -> Ran {
     ended(site, key, line.split_whitespace().chain(WHY).collect(), code, says).await
 }
 
@@ -65,7 +65,7 @@ async fn ended(site: &Installation, key: &str, words: Vec<&str>, code: i32, says
 }
 
 /// A look, as JSON.
-async fn look(site: &Installation, key: &str, line: &str) -> Value {
+pub(super) async fn look(site: &Installation, key: &str, line: &str) -> Value {
     let ran = say(site, key, &format!("{line} -o json"), 0, "").await;
     serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{line}: {error}: {ran:?}"))
 }

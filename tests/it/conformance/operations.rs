@@ -14,7 +14,8 @@ use punctual::domain::state::Status;
 use punctual::domain::switches::{Switch, SwitchKind, Turned};
 use punctual::outcome::{View, decide};
 use punctual::schedule::{
-    CancelAnswer, ClaimAnswer, ClaimTerms, Claimed, CreateAnswer, OpenClaim, Renewed, Schedule, ScheduleError,
+    CancelAnswer, ClaimAnswer, ClaimTerms, Claimed, CreateAnswer, Loss, LossKind, OpenClaim, Renewed,
+    Schedule, ScheduleError,
 };
 use rand::Rng;
 use std::collections::BTreeSet;
@@ -37,6 +38,7 @@ pub fn made(answer: CreateAnswer) -> CreateAnswer<Payment> {
         CreateAnswer::ExternalIdTaken { payment } => CreateAnswer::ExternalIdTaken { payment },
         CreateAnswer::DayNotReady => panic!("the days around today are made"),
         CreateAnswer::DailyCapReached(_) => panic!("no actor has a cap here"),
+        CreateAnswer::ChargedBefore { .. } => panic!("no charge is lost here"),
     }
 }
 
@@ -64,6 +66,7 @@ impl Sequence<'_> {
             CreateAnswer::ExternalIdTaken { .. } => "external id taken",
             CreateAnswer::DayNotReady => "day not ready",
             CreateAnswer::DailyCapReached(_) => "daily cap reached",
+            CreateAnswer::ChargedBefore { .. } => "charged before",
         });
         same("create", &postgres, &memory)
     }
@@ -449,7 +452,9 @@ impl Sequence<'_> {
         self.quarantined = !self.quarantined;
         self.tell(format!("quarantined: {}", self.quarantined));
         if self.quarantined {
-            expected("quarantine", self.stores.worker.quarantine("commits were lost").await)?;
+            let why = "commits were lost".to_owned();
+            let loss = Loss { kind: LossKind::Notice, why, payment: None, seen_at: None };
+            expected("quarantine", self.stores.worker.commits_lost(&loss).await)?;
             self.memory.set_lineage(Lineage::Quarantined);
         } else {
             let release = sqlx::query("SELECT release_lineage()").execute(&mut self.stores.sql).await;

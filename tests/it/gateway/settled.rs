@@ -7,10 +7,11 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const DAY: Duration = Duration::from_secs(86_400);
 const EVENING: &str = "2026-11-28T23:59:30Z";
-const DEFECTS: &str = "missing:2,doubled:1,amount:3,currency:1,unknown:2,late:2";
+const DEFECTS: &str = "missing:2,doubled:1,amount:3,currency:1,unknown:2,late:2,orphan:2,refund:1";
 
 /// Forty charges on the 28th, one that decides on the 29th, and some that charge nothing.
 async fn busy(clock: &Still, defects: &str) -> Rig {
@@ -30,6 +31,30 @@ async fn busy(clock: &Still, defects: &str) -> Rig {
     let hasty = rig.gateway_with(hasty);
     super::rig::charge(&hasty, &payment(44), "sim_timeout_not_charged", super::rig::open_gate()).await;
     rig
+}
+
+/// Gives so much back of the charge of payment `n`, under a key of its own; the reference.
+async fn give_back(rig: &Rig, n: u8, amount: i64) -> String {
+    let id = payment(n).id;
+    let found: Value = serde_json::from_str(&rig.get(&format!("/charges?key={id}")).await).expect("JSON");
+    let (charge, key) = (&found["charges"][0]["id"], format!("refund-of-{n}"));
+    let body = serde_json::json!({
+        "refundId": key, "charge": charge, "paymentId": id, "amount": amount, "currency": "EUR",
+    })
+    .to_string();
+    let mut stream = rig.dial().await.expect("connected");
+    let head = format!(
+        "POST /refunds HTTP/1.0\r\nAuthorization: Bearer sandbox-secret\r\nIdempotency-Key: {key}\r\n\
+         Content-Length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(format!("{head}{body}").as_bytes()).await.expect("written");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("read");
+    let (_, body) = answer.split_once("\r\n\r\n").expect("a head");
+    let told: Value = serde_json::from_str(body).expect("JSON");
+    assert_eq!(told["status"], "refunded", "{answer}");
+    told["id"].as_str().expect("a reference").to_owned()
 }
 
 /// The report's lines and its end.
@@ -80,6 +105,9 @@ async fn a_report_has_one_line_for_each_movement_of_money_on_its_day_as_the_gate
 async fn a_report_with_defects_differs_from_the_right_one_exactly_where_the_list_says() {
     let clock = Still::at(EVENING);
     let rig = busy(&clock, DEFECTS).await;
+    for n in [3, 4, 5] {
+        give_back(&rig, n, 300).await;
+    }
     clock.advance(3 * DAY);
     let mut seen = BTreeMap::new();
     let mut late = Vec::new();
@@ -133,12 +161,64 @@ fn fits(day: &str, item: &Value) {
         ("doubled", [first, second]) => first == is && second == is,
         ("amount", [line]) => line["key"] == is["key"] && line["gross"] != is["gross"],
         ("currency", [line]) => differs(line, "currency"),
-        ("unknown", [first, second]) => first == is && second["key"] != is["key"],
+        ("unknown", [first, second]) => {
+            first == is && second["key"].as_str().is_some_and(|key| key.len() == 24)
+        }
+        ("orphan", [first, second]) => first == is && second["key"] != is["key"] && is_ours(&second["key"]),
+        ("refund", [line]) => {
+            is["kind"] == "refund" && line["key"] == is["key"] && line["gross"] != is["gross"]
+        }
         ("late", []) => is["bookedOn"] == day,
         ("late", [line]) => is["bookedOn"] != day && line["bookedOn"] == day && differs(line, "bookedOn"),
         _ => false,
     };
     assert!(fits, "{day}: {item}");
+}
+
+/// It has the shape of a payment's id.
+fn is_ours(key: &Value) -> bool {
+    key.as_str().is_some_and(|key| key.parse::<punctual::domain::ids::PaymentId>().is_ok())
+}
+
+#[tokio::test]
+async fn what_goes_back_stands_on_its_own_day_whoever_sent_it_back() {
+    let clock = Still::at(EVENING);
+    let rig = busy(&clock, "").await;
+    rig.verdict(&payment(50), "sim_chargeback_60").await;
+    let charged = rig.ledger().await.last().expect("a line")["seq"].to_string();
+    let reference = give_back(&rig, 3, 300).await;
+    let (lines, _) = report(&rig, "day=2026-11-28").await;
+    let back = |lines: &[Value]| -> Vec<Value> {
+        lines.iter().filter(|line| line["kind"] != "charge").cloned().collect()
+    };
+    let of = |line: &Value| (line["key"].clone(), line["gatewayRef"].clone(), line["gross"].clone());
+    let refund = back(&lines);
+    assert_eq!(
+        refund.iter().map(of).collect::<Vec<_>>(),
+        [("refund-of-3".into(), reference.clone().into(), (-300).into())]
+    );
+    assert_eq!((&refund[0]["kind"], &refund[0]["net"]), (&"refund".into(), &(-300).into()));
+    assert!(refund[0]["chargeRef"].as_str().is_some_and(|charge| charge.starts_with("ch_")), "{refund:?}");
+    assert_eq!(
+        back(&report(&rig, "day=2026-11-29").await.0),
+        Vec::<Value>::new(),
+        "the bank has not moved yet"
+    );
+    clock.advance(DAY);
+    let next = back(&report(&rig, "day=2026-11-29").await.0);
+    let id = payment(50).id.to_string();
+    assert_eq!(
+        next.iter().map(of).collect::<Vec<_>>(),
+        [(id.into(), format!("cb_{charged}").into(), (-1_000).into())]
+    );
+    assert_eq!(
+        (&next[0]["kind"], &next[0]["chargeRef"]),
+        (&"chargeback".into(), &format!("ch_{charged}").into())
+    );
+    let rig = rig.restart().await;
+    assert_eq!(back(&report(&rig, "day=2026-11-28").await.0), refund, "and after a restart");
+    assert_eq!(back(&report(&rig, "day=2026-11-29").await.0), next);
+    rig.stop().await;
 }
 
 #[tokio::test]

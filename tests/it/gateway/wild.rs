@@ -16,8 +16,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 
 /// A server that does one thing to every connection; it ends with this value.
-struct Wild {
-    address: SocketAddr,
+pub(super) struct Wild {
+    pub(super) address: SocketAddr,
     connections: Arc<AtomicUsize>,
     accepting: AbortHandle,
 }
@@ -29,7 +29,7 @@ impl Drop for Wild {
 }
 
 impl Wild {
-    async fn start<F, Fut>(treat: F) -> Self
+    pub(super) async fn start<F, Fut>(treat: F) -> Self
     where
         F: Fn(TcpStream) -> Fut + Send + 'static,
         Fut: Future<Output = ()> + Send + 'static,
@@ -50,7 +50,7 @@ impl Wild {
     }
 
     /// Reads the whole request, writes `answer`, closes.
-    async fn answering(answer: impl Into<Vec<u8>>) -> Self {
+    pub(super) async fn answering(answer: impl Into<Vec<u8>>) -> Self {
         let answer: Arc<Vec<u8>> = Arc::new(answer.into());
         Self::start(move |mut stream| {
             let answer = Arc::clone(&answer);
@@ -81,7 +81,7 @@ impl Wild {
 }
 
 /// Head and body of one request, as sent.
-async fn read_request(stream: &mut TcpStream) -> String {
+pub(super) async fn read_request(stream: &mut TcpStream) -> String {
     let mut seen = Vec::new();
     loop {
         let text = String::from_utf8_lossy(&seen).into_owned();

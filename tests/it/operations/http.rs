@@ -10,24 +10,24 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// An interface whose payments a test parks, and two people.
-struct Site {
-    api: Api,
-    worker: Postgres,
-    alice: String,
-    bob: String,
+pub(super) struct Site {
+    pub(super) api: Api,
+    pub(super) worker: Postgres,
+    pub(super) alice: String,
+    pub(super) bob: String,
 }
 
 const PEOPLE: [&str; 3] = ["ops:read", "ops:redrive", "ops:approve"];
 
 impl Site {
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         let api = Api::start(|api| api.due_grace = Duration::from_secs(3_600)).await;
         let worker = connect(&settings(&api.database.url), Access::Worker).await.expect("a worker connects");
         let (alice, bob) = (api.new_key("alice", &PEOPLE).await, api.new_key("bob", &PEOPLE).await);
         Self { api, worker, alice, bob }
     }
 
-    async fn claimed(&self, key: &str, amount: i64) -> Claimed {
+    pub(super) async fn claimed(&self, key: &str, amount: i64) -> Claimed {
         let due_at = (chrono::Utc::now() - chrono::TimeDelta::seconds(5)).to_rfc3339();
         let body = json!({"payee": "secret-payee", "amount": amount, "currency": "EUR", "dueAt": due_at});
         let created = self.api.post(key, &body).await;
@@ -38,7 +38,7 @@ impl Site {
     }
 
     /// A payment that is parked with an open send; its id.
-    async fn parked(&self, key: &str, amount: i64) -> String {
+    pub(super) async fn parked(&self, key: &str, amount: i64) -> String {
         let claimed = self.claimed(key, amount).await;
         let id = claimed.payment().id.to_string();
         let settled = self.worker.settle(vec![parks(claimed, Reason::OutcomeUnknown)]).await;
@@ -46,15 +46,15 @@ impl Site {
         id
     }
 
-    async fn get(&self, path: &str) -> Answer {
+    pub(super) async fn get(&self, path: &str) -> Answer {
         send(self.api.anonymous("GET", path).bearer_auth(&self.alice), None).await
     }
 
-    async fn post_as(&self, key: &str, path: &str, body: &Value) -> Answer {
+    pub(super) async fn post_as(&self, key: &str, path: &str, body: &Value) -> Answer {
         send(self.api.anonymous("POST", path).bearer_auth(key), Some(body)).await
     }
 
-    async fn post(&self, path: &str, body: &Value) -> Answer {
+    pub(super) async fn post(&self, path: &str, body: &Value) -> Answer {
         self.post_as(&self.alice, path, body).await
     }
 }

@@ -4,7 +4,9 @@ use super::world::{ACTOR, World, fresh, notice, settings, terms};
 use crate::support::eventually;
 use chrono::TimeDelta;
 use punctual::domain::state::Status;
-use punctual::schedule::{Access, CancelAnswer, ClaimAnswer, Early, RefusedBecause, Schedule, connect};
+use punctual::schedule::{
+    Access, CancelAnswer, ClaimAnswer, Early, Loss, LossKind, RefusedBecause, Schedule, connect,
+};
 use sqlx::Executor;
 use std::time::Duration;
 
@@ -104,11 +106,15 @@ async fn a_batch_answers_each_notice_in_its_place_over_several_days() {
     assert_eq!(refused(&answers[4]), Some(RefusedBecause::HeldByAnother));
 }
 
+fn lost(why: &str) -> Loss {
+    Loss { kind: LossKind::Notice, why: why.to_owned(), payment: None, seen_at: None }
+}
+
 #[tokio::test]
 async fn quarantine_holds_every_claim_and_cancel_until_it_is_released() {
     let world = World::new().await;
     let due = world.due("k1").await;
-    world.worker.quarantine("an authentic notice ahead of its row").await.expect("set");
+    world.worker.commits_lost(&lost("an authentic notice ahead of its row")).await.expect("set");
     let answers = world.worker.claim(&terms(), std::slice::from_ref(&due), &fresh(1)).await.expect("answers");
     assert!(matches!(answers[0], ClaimAnswer::Early { why: Early::Quarantined, .. }), "{answers:?}");
     let late = world.worker.claim_late(&terms(), Duration::ZERO, &[], &fresh(5)).await.expect("an answer");

@@ -45,11 +45,26 @@ const DAY: &str = "(now() AT TIME ZONE 'UTC')::date";
 const STATEMENTS: &[Hot] = &[
     Hot {
         name: "claim",
-        arguments: "DAY, IDS, ATTEMPTS, IDS, 'sandbox', 'a', 1::smallint, 'w', interval '30 s', ''::bytea, ''::bytea",
+        arguments: "DAY, IDS, ATTEMPTS, IDS, 'sandbox', 'a', 1::smallint, 'w', interval '30 s', ''::bytea, ''::bytea,
+            0::bigint, 0::bigint",
         index: "payments_TODAY_pkey",
         days: &[0],
     },
     Hot { name: "wish", arguments: "DAY, ID, ID, 1::smallint", index: "payments_TODAY_pkey", days: &[0] },
+    Hot {
+        name: "compare_lines",
+        arguments: "DAY, IDS, ID, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid, DAY, 'sandbox', IDS",
+        index: "payments_TODAY_pkey",
+        days: &[0],
+    },
+    Hot {
+        name: "compare_often",
+        arguments: "DAY, IDS, DAY, IDS, DAY, 'sandbox', IDS",
+        index: "payments_TODAY_pkey",
+        days: &[0],
+    },
+    Hot { name: "explain_here", arguments: "'sandbox', DAY, ID, ID", index: "payments_TODAY_pkey", days: &[0] },
+    Hot { name: "payment_version", arguments: "DAY, ID", index: "payments_TODAY_pkey", days: &[0] },
     Hot { name: "explain", arguments: "DAY, IDS", index: "payments_TODAY_pkey", days: &[0] },
     Hot {
         name: "settle",
@@ -94,6 +109,12 @@ const STATEMENTS: &[Hot] = &[
         arguments: "SHARDS, 100::bigint",
         index: "due_notices_TODAY_shard_not_before_notice_id_idx",
         days: &[-2, -1, 0],
+    },
+    Hot {
+        name: "open_states",
+        arguments: "DAY - 1, DAY, 1000::bigint",
+        index: "payments_TODAY_epoch_first_sent_at_idx",
+        days: &[-1, 0],
     },
     Hot {
         name: "reap_candidates",
@@ -146,6 +167,21 @@ const STATEMENTS: &[Hot] = &[
         index: "due_notices_TODAY_shard_not_before_notice_id_idx",
         days: &[0],
     },
+    Hot {
+        name: "open_soon",
+        arguments: "DAY - 1, DAY, 'sandbox', now(), ID, now() + interval '20 min', 1000::bigint",
+        index: "payments_TODAY_gateway_next_attempt_at_due_day_idx",
+        days: &[-1, 0],
+    },
+    Hot {
+        name: "unnoticed",
+        arguments: "IDS, SMALLS, array_fill(now(), ARRAY[200]), (DAY::timestamp AT TIME ZONE 'UTC'),
+            (DAY::timestamp AT TIME ZONE 'UTC') + interval '1 min'",
+        index: "due_notices_TODAY_shard_not_before_notice_id_idx",
+        days: &[0],
+    },
+    // By the key, or by what is claimable where that is less.
+    Hot { name: "notice_again", arguments: "DAY, IDS, SMALLS", index: "payments_TODAY_", days: &[0] },
     Hot { name: "found_key", arguments: "ID, 'k'", index: "idempotency_keys_", days: &[] },
     Hot { name: "found_external_id", arguments: "ID, 'k'", index: "external_ids_pkey", days: &[] },
 ];
@@ -230,6 +266,7 @@ async fn hot_statements_read_by_their_index_and_only_the_days_they_name() {
     sql.execute("SELECT ensure_partitions(current_date + 11, current_date + 60)").await.expect("made");
     sql.execute("SET plan_cache_mode = force_custom_plan").await.expect("set");
     fill(&mut sql).await;
+    sql.execute(AssertSqlSafe(format!("SELECT ensure_settlement_day({DAY})"))).await.expect("made");
     let day = |offset: i32| format!("SELECT to_char({DAY} + {offset}, 'YYYYMMDD')");
     let today: String = world.one(&day(0)).await;
     let some = "SELECT array_agg(id)::text FROM (SELECT id FROM payments LIMIT 200) AS few";

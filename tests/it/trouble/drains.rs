@@ -157,7 +157,7 @@ async fn a_publisher_moves_its_cursor_behind_what_it_has_published_and_gives_the
     // The first pass moves the floor of the scans; the one that is held is to be about events.
     eventually("it leads and has made its first pass", seconds(20), || async {
         let leads = "SELECT count(*) FROM publisher_cursor
-            WHERE until > clock_timestamp() AND mark_at > clock_timestamp() - interval '1 hour'";
+            WHERE lane = 'events' AND until > clock_timestamp() AND mark_at > clock_timestamp() - interval '1 hour'";
         (count(&site, leads).await == 1).then_some(())
     })
     .await;
@@ -169,10 +169,15 @@ async fn a_publisher_moves_its_cursor_behind_what_it_has_published_and_gives_the
     ask_to_stop(&mut site, "publisher-1").await;
     drop(lock);
     assert_eq!(site.role("publisher-1").ended(seconds(15)).await, 0);
-    let behind = "SELECT count(*) FROM payment_history h, publisher_cursor c WHERE h.xid <= c.xid";
+    let behind = "SELECT count(*) FROM payment_history h, publisher_cursor c
+         WHERE c.lane = 'events' AND h.xid <= c.xid";
     assert!(count(&site, behind).await > 0, "the cursor has moved");
     assert_eq!(
-        count(&site, "SELECT count(*) FROM publisher_cursor WHERE until > clock_timestamp()").await,
+        count(
+            &site,
+            "SELECT count(*) FROM publisher_cursor WHERE lane = 'events' AND until > clock_timestamp()"
+        )
+        .await,
         0
     );
 }

@@ -19,6 +19,8 @@ const STAGES: &[(&str, &[&str])] = &[
     ("keeper", &["domain", "platform", "schedule", "bucket"]),
     ("publisher", &["domain", "platform", "schedule", "bucket"]),
     ("reconcile", &["domain", "platform", "schedule", "gateway"]),
+    // It looks at everything and changes nothing.
+    ("doctor", &["domain", "platform", "schedule", "bucket", "gateway"]),
     // The people's routes: they read requests as intake does, and take the table of declines of the gateway.
     ("operations", &["domain", "platform", "intake", "schedule", "gateway"]),
     // A client of our own API, for commands and `dev`: it sees what any client sees.
@@ -56,7 +58,8 @@ const DRIVERS: &[(&str, &[&str])] = &[
     ("metrics_exporter_prometheus", &["src/platform/metrics/"]),
     ("clap", &["src/cli.rs", "src/cli/", "src/dev/"]),
     ("clap_complete", &["src/cli/"]),
-    ("csv", &["src/cli/"]),
+    ("csv", &["src/cli/", "src/reconcile/read/"]),
+    ("quick_xml", &["src/reconcile/read/"]),
     ("rand", &["src/platform/"]),
 ];
 

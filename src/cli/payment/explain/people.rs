@@ -3,6 +3,7 @@
 //! What operators may do is asked of the API, if the key that is at hand may see it; otherwise the command that
 //! shows it is named.
 
+use super::reconciled;
 use super::told::{Payment, Row, money, second};
 use crate::cli::output::at;
 use crate::cli::parked::may;
@@ -17,6 +18,8 @@ pub(super) struct Operators {
     pub(super) parked: Option<Value>,
     /// `GET /v1/ops/refunds?paymentId=`
     pub(super) refunds: Vec<Value>,
+    /// `GET /v1/ops/reconciliation-items?paymentId=`
+    pub(super) items: Vec<Value>,
 }
 
 /// An amount in an object of the API, in major units.
@@ -113,6 +116,7 @@ pub(super) fn now(payment: &Payment, operators: &Operators) -> Vec<String> {
             "Two operators say with evidence what became of a refund: `punctual refund resolve {id} --as …`."
         )
     }));
+    lines.extend(reconciled::now(operators));
     lines
 }
 

@@ -64,7 +64,7 @@ fn a_parked_payment_says_which_acts_are_possible_to_who_may_see_them() {
         {"act": "redrive_new_epoch", "possible": false, "explanation": "A send is open."},
     ], "approval": {"approvalId": "a-1", "kind": "redrive", "askedBy": "key:alice", "reason": "ticket 7",
         "askedAt": "2026-11-29T15:00:00.123456Z"}});
-    let operators = Operators { parked: Some(parked), refunds: Vec::new() };
+    let operators = Operators { parked: Some(parked), ..Operators::default() };
     let lines = now(&payment("PARKED"), &operators);
     let id = "01a2283e-8820-8aaa-9bbb-0123456789ab";
     assert_eq!(
@@ -94,7 +94,7 @@ fn a_parked_payment_says_which_acts_are_possible_to_who_may_see_them() {
 fn a_refund_that_waits_for_people_is_told_with_the_way_to_close_it() {
     let waits = json!({"refundId": "f-1", "status": "unknown", "amount": 500, "currency": "EUR", "needsHuman": true,
         "askedBy": "key:alice", "approvedBy": "key:bob", "reason": "sent back", "explanation": "It may have happened."});
-    let operators = Operators { parked: None, refunds: vec![waits] };
+    let operators = Operators { refunds: vec![waits], ..Operators::default() };
     assert_eq!(
         refunds(&operators),
         [

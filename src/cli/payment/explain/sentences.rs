@@ -1,6 +1,7 @@
 //! What happened, a sentence or two for each row of history.
 
 use super::people;
+use super::reconciled;
 use super::told::{Attempt, Payment, Row, money, second};
 use crate::domain::bucket::{Slot, label};
 use crate::domain::history::Event;
@@ -94,7 +95,10 @@ fn moved(cause: Cause, row: &Row, payment: &Payment, by: &str, said: &str) -> St
         Cause::LeaseExpired => "The worker that held it recorded no outcome within its lease. A request may \
                                 have reached the gateway, so it is asked, and nothing is guessed."
             .to_owned(),
-        Cause::Reconciled => format!("The gateway's own report decided it: {}.", row.to.as_str()),
+        Cause::Reconciled => {
+            let line = reconciled::line(row);
+            format!("The gateway's own report decided it: {}.{line}{said}", row.to.as_str())
+        }
         Cause::Redriven => redriven(row, by, said),
         Cause::Resolved => {
             let source = row.detail.pointer("/evidence/source").and_then(Value::as_str);
@@ -103,7 +107,11 @@ fn moved(cause: Cause, row: &Row, payment: &Payment, by: &str, said: &str) -> St
         }
         Cause::Refunded if row.says("refund").is_some() => people::given_back(row, by, said),
         Cause::Refunded => format!("{by} gave all of it back.{said}"),
-        Cause::Repaired => "The gateway's own report proved a charge that was not known here.".to_owned(),
+        Cause::Repaired => {
+            let allowed = row.says("approvedBy").map_or_else(String::new, |who| format!(" {who} agreed."));
+            let line = reconciled::line(row);
+            format!("The gateway's own report proved a charge that was not known here.{line}{allowed}{said}")
+        }
         Cause::Poisoned => {
             "The database refused its row in a batch, so it was set aside by itself.".to_owned()
         }

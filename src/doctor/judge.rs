@@ -1,0 +1,338 @@
+//! What was seen, judged: no I/O and no clock.
+
+use super::{Check, Finding};
+use crate::bucket::topics::Difference;
+use crate::domain::guard::Lineage;
+use crate::domain::ids::GatewayName;
+use crate::domain::pace::Breaker;
+use crate::platform::config::Problem;
+use crate::schedule::{Backlog, ConnectError, Crew, Durability, GatewayStanding, ReconciliationStanding};
+use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
+
+/// The late scan takes what is 15 s overdue.
+const OVERDUE_WARN_S: u64 = 60;
+/// Differently from an outage, a pause of this length was probably forgotten.
+const FORGOTTEN: TimeDelta = TimeDelta::hours(1);
+/// Fewer days ahead than this page.
+const DAYS_BAD: i64 = 3;
+/// Fewer than this should have been made long ago.
+const DAYS_WARN: i64 = 7;
+/// Half of what stops a worker from claiming by default.
+const CLOCK_WARN: TimeDelta = TimeDelta::milliseconds(100);
+/// A day's report may come late in the next day; then it is overdue.
+const RECONCILED_WITHIN: TimeDelta = TimeDelta::hours(48);
+
+/// The words of a start, which scroll by.
+pub(super) fn time_outs(warnings: &[Problem]) -> Vec<Finding> {
+    let means = "a fault that should be harmless may not be";
+    let of = |warning: &Problem| {
+        Finding::warn(Check::TimeOuts, warning.to_string(), means, "change one of these settings")
+    };
+    or_fine(warnings.iter().map(of).collect(), Check::TimeOuts, "no risky combination")
+}
+
+fn or_fine(found: Vec<Finding>, check: Check, saw: impl Into<String>) -> Vec<Finding> {
+    if found.is_empty() { vec![Finding::fine(check, saw)] } else { found }
+}
+
+/// Why there is no connection.
+pub(super) fn not_connected(error: &ConnectError) -> Vec<Finding> {
+    let nothing = "nothing is created, claimed or recorded by processes with these settings";
+    let (check, fix) = match error {
+        ConnectError::Unreachable(_) => {
+            (Check::Database, "start Postgres, or set database.url to where it is")
+        }
+        ConnectError::BadUrl(_) => {
+            (Check::Database, "set database.url to postgres://user:password@host:port/name")
+        }
+        ConnectError::Refused(_) => {
+            (Check::Database, "what it says; rights are granted by `punctual migrate run`")
+        }
+        ConnectError::PoolTooLarge { .. } => {
+            (Check::Database, "set database.pool lower, or max_connections of the server higher")
+        }
+        ConnectError::SchemaOlder { .. } => {
+            (Check::Schema, "run `punctual migrate run` before the new binary")
+        }
+        ConnectError::SchemaNewer { .. } => (Check::Schema, "deploy the newer binary everywhere"),
+        ConnectError::SchemaChanged { .. } => (
+            Check::Schema,
+            "deploy the binary that applied it, or restore; never edit a migration that was applied",
+        ),
+    };
+    vec![Finding::bad(check, error.to_string(), nothing, fix)]
+}
+
+pub(super) fn durability(seen: &Durability) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if seen.synchronous_commit == "off" {
+        found.push(Finding::bad(
+            Check::Durability,
+            "synchronous_commit = off",
+            "a crash loses claims and outcomes that were answered; what was charged is forgotten",
+            "set synchronous_commit = on (postgresql.conf, ALTER ROLE or ALTER DATABASE, wherever it was switched off)",
+        ));
+    }
+    for (name, value) in [("fsync", &seen.fsync), ("full_page_writes", &seen.full_page_writes)] {
+        if value == "off" {
+            found.push(Finding::warn(
+                Check::Durability,
+                format!("{name} = off"),
+                "a crash of the machine may corrupt the database; good enough to try things out, never for money",
+                format!("set {name} = on in postgresql.conf and restart Postgres"),
+            ));
+        }
+    }
+    let standbys = if seen.standbys.is_empty() { "no synchronous standby" } else { seen.standbys.as_str() };
+    or_fine(found, Check::Durability, format!("synchronous_commit = {}; {standbys}", seen.synchronous_commit))
+}
+
+pub(super) fn writable(seen: &Durability) -> Finding {
+    if seen.is_standby {
+        Finding::bad(
+            Check::Database,
+            "it is a standby",
+            "nothing can be written there",
+            "set database.url to the primary; or promote this one, which puts it into quarantine",
+        )
+    } else {
+        Finding::fine(Check::Database, "it answers and can be written to")
+    }
+}
+
+pub(super) fn lineage(seen: &Durability) -> Finding {
+    match seen.lineage {
+        Lineage::Released => Finding::fine(Check::Lineage, "released"),
+        Lineage::Quarantined => {
+            let saw = seen.quarantine.as_ref().map_or_else(
+                || "another system identifier or timeline than the released one".to_owned(),
+                |(since, why)| format!("since {}: {why}", text_of(*since)),
+            );
+            Finding::bad(
+                Check::Lineage,
+                saw,
+                "nothing is charged: this database may have forgotten charges",
+                "reconcile the lost time, then release: `punctual quarantine show` says what is missing",
+            )
+        }
+    }
+}
+
+/// `offset`: how far the database is certainly ahead of this host, whatever the round trip took.
+pub(super) fn clock(offset: TimeDelta, tolerance: TimeDelta) -> Finding {
+    let saw = format!("the database is {} ms ahead of this host", offset.num_milliseconds());
+    let fix = "mend the time service (chronyd, systemd-timesyncd) on this host or the database's";
+    if offset.abs() > tolerance {
+        Finding::bad(
+            Check::Clock,
+            saw,
+            "workers on this host do not claim: \"due\" must be said by both clocks",
+            fix,
+        )
+    } else if offset.abs() > CLOCK_WARN {
+        Finding::warn(Check::Clock, saw, "a little more, and workers on this host stop claiming", fix)
+    } else {
+        Finding::fine(Check::Clock, "they agree")
+    }
+}
+
+/// `missing`: of the days that the settings want, from today on.
+pub(super) fn days(today: NaiveDate, missing: &[NaiveDate]) -> Finding {
+    let Some(first) = missing.iter().min() else {
+        return Finding::fine(Check::Days, "every configured day is made");
+    };
+    let saw = format!("{} days have no partitions, the first is {first}", missing.len());
+    let fix =
+        "run `punctual migrate run`, then look why the keeper did not make them (its log; rights; locks)";
+    if (*first - today).num_days() < DAYS_BAD {
+        Finding::bad(Check::Days, saw, "on such a day nothing can be created, claimed or recorded", fix)
+    } else if missing.len() > usize::from(u8::from((*first - today).num_days() > DAYS_WARN)) {
+        Finding::warn(Check::Days, saw, "payments due on such a day are refused with schedule_not_ready", fix)
+    } else {
+        // The newest day is made within the hour.
+        Finding::fine(Check::Days, "every configured day but the newest is made")
+    }
+}
+
+pub(super) fn crew(crew: &Crew) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let absent: [(&str, bool, &'static str); 2] = [
+        ("relay", crew.relays.is_empty(), "payments wait for the late scan: 15 s late, all of them"),
+        ("publisher", crew.publishers.is_empty(), "no event goes out"),
+    ];
+    for (role, is_absent, means) in absent {
+        if is_absent {
+            let fix = format!("start one: `punctual {role}`");
+            found.push(Finding::bad(Check::Crew, format!("no {role} is at work"), means, fix));
+        }
+    }
+    or_fine(found, Check::Crew, format!("{} relays, and a publisher that leads", crew.relays.len()))
+}
+
+/// `members` of the workers' group.
+pub(super) fn workers(members: usize, partitions: i32) -> Finding {
+    let saw = format!("{members} in the group, {partitions} partitions a topic");
+    if members == 0 {
+        Finding::bad(Check::Workers, saw, "nothing is charged", "start some: `punctual worker`")
+    } else if members > usize::try_from(partitions).unwrap_or(0) {
+        Finding::warn(
+            Check::Workers,
+            saw,
+            "workers without a partition only help with what is late",
+            "run fewer workers, or make a new ring with more partitions under another kafka.topic_prefix",
+        )
+    } else {
+        Finding::fine(Check::Workers, saw)
+    }
+}
+
+pub(super) fn overdue(backlog: &Backlog) -> Vec<Finding> {
+    let late = backlog.oldest_due.iter().filter(|(_, overdue)| overdue.as_secs() > OVERDUE_WARN_S);
+    let mut found: Vec<Finding> = late
+        .map(|(gateway, overdue)| {
+            Finding::bad(
+                Check::Overdue,
+                format!("{}: the oldest payment is due since {} s", gateway.0, overdue.as_secs()),
+                "payments are late",
+                "look at crew and gateways; `punctual forecast` says whether more is due than the rate permits",
+            )
+        })
+        .collect();
+    if backlog.open.lease_overdue.as_secs() > OVERDUE_WARN_S {
+        found.push(Finding::bad(
+            Check::Overdue,
+            format!("a claim's lease ended {} s ago", backlog.open.lease_overdue.as_secs()),
+            "nobody asks what became of it: no keeper works",
+            "start one: `punctual keeper`",
+        ));
+    }
+    or_fine(found, Check::Overdue, "nothing waits")
+}
+
+pub(super) fn gateways(seen: &[GatewayStanding]) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for gateway in seen {
+        let name = &gateway.name.0;
+        let is_open = gateway.pace.as_ref().is_some_and(|pace| match &pace.breaker {
+            Breaker::Closed => false,
+            Breaker::Open { .. } | Breaker::Probing { .. } => true,
+        });
+        if is_open {
+            found.push(Finding::bad(
+                Check::Gateways,
+                format!("{name}: the breaker is open"),
+                "nothing is charged there; what is due waits",
+                "look at the gateway and at the workers' logs: 401 and 403 are credentials, the rest is an outage; it closes by itself",
+            ));
+        }
+        if let Some(paused) = &gateway.paused {
+            let saw =
+                format!("{name}: paused by {} since {}: {}", paused.by.0, text_of(paused.at), paused.reason);
+            let fix = format!("`punctual gateway resume {name}` when its reason is gone");
+            found.push(if gateway.now - paused.at > FORGOTTEN {
+                Finding::bad(Check::Gateways, saw, "nothing is charged there, for more than an hour", fix)
+            } else {
+                Finding::warn(Check::Gateways, saw, "nothing is charged there", fix)
+            });
+        }
+        if gateway.switches.stops_gateway(&gateway.name) {
+            found.push(Finding::bad(
+                Check::Gateways,
+                format!("{name}: closed by a kill switch"),
+                "nothing is charged there",
+                "`punctual switch list` says who threw it and why; `punctual switch off` when that is over",
+            ));
+        }
+    }
+    or_fine(found, Check::Gateways, format!("{} on record, none closed", seen.len()))
+}
+
+/// `settles`: the configured gateway has a report to compare with.
+pub(super) fn reconciliation(
+    seen: &[ReconciliationStanding],
+    settles: Settles<'_>,
+    now: DateTime<Utc>,
+) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if let Settles::ByReports(name) = settles {
+        // One that was never compared does not stand anywhere.
+        let last = seen
+            .iter()
+            .find(|standing| standing.gateway == *name)
+            .and_then(|standing| standing.last_success_at);
+        if last.is_none_or(|at| now - at > RECONCILED_WITHIN) {
+            let (name, last) = (&name.0, last.map_or_else(|| "never".to_owned(), text_of));
+            found.push(Finding::warn(
+                Check::Reconciliation,
+                format!("{name}: last compared {last}"),
+                "a charge that we do not know of, or one that is missing there, stays unseen",
+                format!(
+                    "`punctual reconcile run --gateway {name}` for the missing days; is a keeper running?"
+                ),
+            ));
+        }
+    }
+    for standing in seen {
+        let name = &standing.gateway.0;
+        let open: i64 = standing.open.values().sum();
+        if open > 0 {
+            found.push(Finding::bad(
+                Check::Reconciliation,
+                format!("{name}: {open} differences that nobody explained"),
+                "our books and the gateway's say different things about money",
+                "`punctual reconcile items`, then repair or dismiss each with its reason",
+            ));
+        }
+    }
+    or_fine(found, Check::Reconciliation, "nothing is left open")
+}
+
+/// Whether a gateway's reports can be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Settles<'a> {
+    /// Those of this one are fetched each day.
+    ByReports(&'a GatewayName),
+    /// They are not configured.
+    Unseen,
+}
+
+pub(super) fn topics(differences: &[Difference]) -> Vec<Finding> {
+    let of = |difference: &Difference| {
+        let saw = difference.to_string();
+        match difference {
+            Difference::Missing(_) => Finding::bad(
+                Check::Topics,
+                saw,
+                "what belongs there waits for the late scan",
+                "`punctual topics apply`",
+            ),
+            Difference::Partitions { .. } => Finding::bad(
+                Check::Topics,
+                saw,
+                "workers and relays refuse to start: keys would go to other readers",
+                "set kafka.partitions to what is there, or make a new ring under another kafka.topic_prefix",
+            ),
+            Difference::Replication { .. } => Finding::warn(
+                Check::Topics,
+                saw,
+                "the loss of a broker may take the topic away",
+                "reassign its replicas (kafka-reassign-partitions), or set kafka.replication",
+            ),
+            Difference::Setting { .. } => Finding::warn(
+                Check::Topics,
+                saw,
+                "the topic behaves differently than it was tested",
+                "`punctual topics apply`",
+            ),
+        }
+    };
+    or_fine(differences.iter().map(of).collect(), Check::Topics, "as declared")
+}
+
+fn text_of(at: DateTime<Utc>) -> String {
+    at.format("%Y-%m-%d %H:%M:%SZ").to_string()
+}
+
+#[cfg(test)]
+#[path = "judge_tests.rs"]
+mod tests;

@@ -1,0 +1,234 @@
+//! Cases of repairs by a line as a table, run against the pure guard and, the same rows, against the SQL. Not part of
+//! the product's interface.
+
+use super::guard_cases::{payment, price};
+use super::money::{Currency, Minor, Money};
+use super::payment::Payment;
+use super::repair::{Behind, Charge, NotRepaired, Power, Repair};
+use super::state::{Cause, Status};
+use chrono::{DateTime, Utc};
+
+/// The charge that the lines of these cases name.
+pub const REFERENCE: &str = "ch_found";
+
+/// What the schedule knows of the reference before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Known {
+    /// Nothing.
+    Nothing,
+    /// It is a charge of the payment, of what was asked for.
+    OfIt,
+    /// It is a charge of the payment, of another amount.
+    OfItOtherwise,
+    /// It is another payment's.
+    OfAnother,
+}
+
+/// One case.
+#[derive(Debug, Clone)]
+pub struct RepairCase {
+    /// A sentence; unique.
+    pub name: &'static str,
+    /// The payment; a different one in each case.
+    pub row: Payment,
+    /// The line is of the payment's gateway.
+    pub same_gateway: bool,
+    /// The line's reference.
+    pub reference: &'static str,
+    /// What it says was taken.
+    pub amount: Option<Money>,
+    /// It is the payment's only one.
+    pub is_only: bool,
+    /// What is known of the reference.
+    pub known: Known,
+    /// Who asks.
+    pub behind: Behind,
+    /// Which version they saw.
+    pub version: Option<i32>,
+    /// What is answered.
+    pub expect: Result<Repair, NotRepaired>,
+}
+
+impl RepairCase {
+    /// The line and what is known of it, as the guard wants it.
+    #[must_use]
+    pub fn charge(&self) -> Charge<'static> {
+        let of_it = match self.known {
+            Known::OfIt | Known::OfItOtherwise => true,
+            Known::Nothing | Known::OfAnother => false,
+        };
+        let is_payments = self.row.gateway_ref.as_deref() == Some(self.reference);
+        Charge {
+            same_gateway: self.same_gateway,
+            reference: self.reference,
+            amount: self.amount,
+            is_only: self.is_only,
+            is_anothers: self.known == Known::OfAnother,
+            is_on_record: of_it || is_payments,
+            is_on_record_otherwise: self.known == Known::OfItOtherwise,
+        }
+    }
+}
+
+/// The row's own amount, less one.
+fn less() -> Option<Money> {
+    let of = price();
+    Minor::new(of.minor.get() - 1).map(|minor| Money { minor, ..of })
+}
+
+fn dollars() -> Option<Money> {
+    Currency::from_code("USD").map(|currency| Money { currency, ..price() })
+}
+
+const SAFE: Behind = Behind::Program(Power::Safe);
+const AUTOMATIC: Behind = Behind::Program(Power::Automatic);
+const COMPLETED: Result<Repair, NotRepaired> = Ok(Repair::Move(Cause::Reconciled, Status::Completed));
+const PARKED: Result<Repair, NotRepaired> = Ok(Repair::Move(Cause::Reconciled, Status::Parked));
+const REPAIRED: Result<Repair, NotRepaired> = Ok(Repair::Move(Cause::Repaired, Status::Completed));
+const RECORDED: Result<Repair, NotRepaired> = Ok(Repair::Record);
+
+/// All of them; `now` is the database's.
+#[must_use]
+pub fn cases(now: DateTime<Utc>) -> Vec<RepairCase> {
+    let mut table = Table { now, cases: Vec::new() };
+    table.lines_that_fit();
+    table.lines_that_do_not();
+    table.what_is_on_record();
+    table.what_cannot_be_judged();
+    table.cases
+}
+
+struct Table {
+    now: DateTime<Utc>,
+    cases: Vec<RepairCase>,
+}
+
+impl Table {
+    /// A line that fits, known to nobody, the first time anybody looks; but for the `change`.
+    fn odd(
+        &mut self,
+        name: &'static str,
+        (status, behind): (Status, Behind),
+        expect: Result<Repair, NotRepaired>,
+        change: fn(&mut RepairCase),
+    ) {
+        let n = u64::try_from(self.cases.len()).unwrap_or(u64::MAX);
+        let mut case = RepairCase {
+            name,
+            row: payment(self.now, 9_000_u64.saturating_add(n), status),
+            same_gateway: true,
+            reference: REFERENCE,
+            amount: Some(price()),
+            is_only: true,
+            known: Known::Nothing,
+            behind,
+            version: None,
+            expect,
+        };
+        change(&mut case);
+        self.cases.push(case);
+    }
+
+    fn fits(
+        &mut self,
+        name: &'static str,
+        status: Status,
+        behind: Behind,
+        expect: Result<Repair, NotRepaired>,
+    ) {
+        self.odd(name, (status, behind), expect, |_| {});
+    }
+
+    fn lines_that_fit(&mut self) {
+        use Behind::{OnePerson, TwoPeople};
+        use Status::{Cancelled, Completed, Failed, Parked, Pending, Processing, Refunded, Unknown};
+        let needs_person = Err(NotRepaired::NeedsPerson);
+        let needs_approval = Err(NotRepaired::NeedsApproval);
+        self.fits("pending is parked", Pending, SAFE, PARKED);
+        self.fits("unknown is completed", Unknown, SAFE, COMPLETED);
+        self.fits("a claim is waited for", Processing, TwoPeople, Err(NotRepaired::InFlight));
+        self.fits("parked is left to people by a careful program", Parked, SAFE, needs_person);
+        self.fits("parked is completed by a bold program", Parked, AUTOMATIC, COMPLETED);
+        self.fits("parked is completed by a person", Parked, OnePerson, COMPLETED);
+        self.fits("failed is no program's business", Failed, AUTOMATIC, needs_person);
+        self.fits("failed needs a second person", Failed, OnePerson, needs_approval);
+        self.fits("failed is completed by two", Failed, TwoPeople, REPAIRED);
+        self.fits("cancelled is no program's business", Cancelled, AUTOMATIC, needs_person);
+        self.fits("cancelled needs a second person", Cancelled, OnePerson, needs_approval);
+        self.fits("cancelled is completed by two", Cancelled, TwoPeople, REPAIRED);
+        self.fits("another charge of what is completed is recorded", Completed, SAFE, RECORDED);
+        self.fits("another charge of what was given back is recorded", Refunded, SAFE, RECORDED);
+    }
+
+    fn lines_that_do_not(&mut self) {
+        use Status::{Cancelled, Failed, Parked, Pending, Unknown};
+        let needs_person = Err(NotRepaired::NeedsPerson);
+        self.odd("unknown and charged less is left to people", (Unknown, SAFE), needs_person, |it| {
+            it.amount = less();
+        });
+        self.odd("unknown and charged less is parked", (Unknown, AUTOMATIC), PARKED, |it| {
+            it.amount = less();
+        });
+        self.odd("unknown and charged in dollars is parked", (Unknown, AUTOMATIC), PARKED, |it| {
+            it.amount = dollars();
+        });
+        self.odd("unknown and charged twice is parked", (Unknown, Behind::OnePerson), PARKED, |it| {
+            it.is_only = false;
+        });
+        self.odd("unknown, with another reference, is parked", (Unknown, AUTOMATIC), PARKED, |it| {
+            it.row.gateway_ref = Some("ch_other".into());
+        });
+        self.odd("unknown, with this reference, is completed", (Unknown, SAFE), COMPLETED, |it| {
+            it.row.gateway_ref = Some(REFERENCE.into());
+        });
+        self.odd("pending and charged less is parked as well", (Pending, SAFE), PARKED, |it| {
+            it.amount = less();
+        });
+        self.odd("parked and charged less is recorded", (Parked, SAFE), RECORDED, |it| it.amount = less());
+        self.odd("failed and charged less is recorded", (Failed, AUTOMATIC), RECORDED, |it| {
+            it.amount = less();
+        });
+        self.odd("cancelled and charged twice is recorded", (Cancelled, Behind::TwoPeople), RECORDED, |it| {
+            it.is_only = false;
+        });
+    }
+
+    fn what_is_on_record(&mut self) {
+        use Status::{Completed, Failed, Parked, Unknown};
+        let on_record = Err(NotRepaired::OnRecord);
+        self.odd("parked by that very charge stays", (Parked, AUTOMATIC), on_record, |it| {
+            it.amount = less();
+            it.known = Known::OfItOtherwise;
+        });
+        let by = Behind::OnePerson;
+        self.odd("what was taken otherwise fits nobody's later word", (Parked, by), on_record, |it| {
+            it.known = Known::OfItOtherwise;
+        });
+        self.odd("recorded is recorded", (Failed, AUTOMATIC), on_record, |it| {
+            it.amount = less();
+            it.known = Known::OfIt;
+        });
+        self.odd("completed by this very charge is nothing to do", (Completed, AUTOMATIC), on_record, |it| {
+            it.known = Known::OfIt;
+        });
+        let taken = Err(NotRepaired::ReferenceTaken);
+        self.odd("a charge that pays for another", (Unknown, AUTOMATIC), taken, |it| {
+            it.known = Known::OfAnother;
+        });
+    }
+
+    fn what_cannot_be_judged(&mut self) {
+        use Status::{Failed, Unknown};
+        let missing = Err(NotRepaired::ReferenceMissing);
+        self.odd("a line without a reference", (Unknown, AUTOMATIC), missing, |it| it.reference = "");
+        let elsewhere = Err(NotRepaired::OtherGateway);
+        self.odd("a line of another gateway", (Unknown, AUTOMATIC), elsewhere, |it| it.same_gateway = false);
+        let changed = Err(NotRepaired::Changed);
+        self.odd("a row that has moved on", (Failed, Behind::TwoPeople), changed, |it| {
+            it.version = Some(it.row.history_seq - 1);
+        });
+        self.odd("a row as it was seen", (Failed, Behind::TwoPeople), REPAIRED, |it| {
+            it.version = Some(it.row.history_seq);
+        });
+    }
+}

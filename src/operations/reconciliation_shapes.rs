@@ -1,0 +1,164 @@
+//! Reports, differences and sums as JSON: what the API answers, and what `punctual reconcile run` prints.
+
+use crate::domain::ids::GatewayName;
+use crate::domain::matching::Class;
+use crate::intake::utc;
+use crate::schedule::{
+    BookSum, DaySum, FoundDifference, ReconciliationItem, ReconciliationRun, ReconciliationStanding,
+};
+use chrono::NaiveDate;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// One report, with what comparing its day counted last.
+#[must_use]
+pub fn run(run: &ReconciliationRun) -> Value {
+    json!({
+        "reconciliationId": run.id,
+        "gateway": run.gateway,
+        "day": run.day.to_string(),
+        "format": run.format,
+        "source": run.source,
+        "sha256": hex::encode(run.sha256),
+        "status": run.status.as_str(),
+        "complete": run.is_complete,
+        "lines": run.lines,
+        "counts": run.counts,
+        "sums": run.sums,
+        "askedBy": run.asked_by,
+        "seenAt": utc(run.seen_at),
+        "startedAt": utc(run.started_at),
+        "finishedAt": run.finished_at.map(utc),
+        "supersededBy": run.superseded_by,
+        "note": run.note,
+    })
+}
+
+/// One difference, as it is kept.
+#[must_use]
+pub fn item(item: &ReconciliationItem) -> Value {
+    json!({
+        "itemId": item.number,
+        "reconciliationId": item.run,
+        "gateway": item.gateway,
+        "day": item.day.to_string(),
+        "class": item.class.as_str(),
+        "explanation": item.class.explanation(),
+        "advice": advice(item.class),
+        "status": item.status.as_str(),
+        "paymentId": item.payment,
+        "refundId": item.refund,
+        "key": item.key,
+        "gatewayReference": item.reference,
+        "field": item.field,
+        "ours": item.ours,
+        "theirs": item.theirs,
+        "amount": item.amount_minor,
+        "currency": item.currency,
+        "line": line(&item.evidence),
+        "lineSha256": hash(&item.evidence),
+        "firstSeenAt": utc(item.first_seen_at),
+        "lastSeenAt": utc(item.last_seen_at),
+        "notRepaired": item.not_repaired,
+        "decidedBy": item.decided_by,
+        "decidedAt": item.decided_at.map(utc),
+        "reason": item.decided_reason,
+    })
+}
+
+/// One difference that a trial found: it has no number, since nothing of it is kept.
+#[must_use]
+pub fn found(gateway: &GatewayName, day: NaiveDate, found: &FoundDifference) -> Value {
+    json!({
+        "gateway": gateway,
+        "day": day.to_string(),
+        "class": found.class.as_str(),
+        "status": found.status.as_str(),
+        "paymentId": found.payment,
+        "refundId": found.refund,
+        "key": found.key,
+        "gatewayReference": found.reference,
+        "field": found.field,
+        "ours": found.ours,
+        "theirs": found.theirs,
+        "amount": found.amount_minor,
+        "currency": found.currency,
+        "line": line(&found.evidence),
+        "lineSha256": hash(&found.evidence),
+    })
+}
+
+/// Where a person looks in the file: its line, or the number of the movement.
+fn line(evidence: &Value) -> Option<i64> {
+    ["atLine", "line"].iter().find_map(|name| evidence.get(name).and_then(Value::as_i64))
+}
+
+/// The digest of the line's own bytes.
+fn hash(evidence: &Value) -> Option<&str> {
+    ["rawHash", "hash"].iter().find_map(|name| evidence.get(name).and_then(Value::as_str))
+}
+
+/// What people do about a difference of this class first; the README has more of it.
+pub(super) fn advice(class: Class) -> &'static str {
+    match class {
+        Class::MissingHere => {
+            "Repair it: the gateway's line is the evidence. If the client must not pay, repair first and refund then."
+        }
+        Class::MissingThere => {
+            "Look the reference up at the gateway. Charged there: ask for a new report. Not charged there: stop the \
+             gateway and call them."
+        }
+        Class::AmountMismatch | Class::CurrencyMismatch => {
+            "Talk to the gateway, and give back what was taken too much. Many by one factor: stop the gateway, a \
+             currency's exponent is wrong."
+        }
+        Class::DuplicateCharge => {
+            "Stop the gateway, refund the second reference, and run `punctual audit check` with the gateway's ledger."
+        }
+        Class::Late => "Nothing: there is time left.",
+        Class::RefundMismatch => {
+            "Find out who gave or took it back. A chargeback or a refund made in their dashboard: handle the case, then \
+             dismiss this."
+        }
+        Class::Foreign => "Find out who else uses the account; a system that you know: dismiss it.",
+    }
+}
+
+/// How one gateway's reconciliation stands.
+pub(super) fn standing(standing: &ReconciliationStanding) -> Value {
+    json!({
+        "gateway": standing.gateway,
+        "lastDay": standing.last_day.map(|day| day.to_string()),
+        "lastSuccessAt": standing.last_success_at.map(utc),
+        "open": by_class(&standing.open),
+        "waiting": standing.waiting,
+    })
+}
+
+/// Numbers under the names of their classes.
+pub(crate) fn by_class<N: Copy + Into<Value>>(counts: &BTreeMap<Class, N>) -> Value {
+    let pairs = counts.iter().map(|(class, count)| (class.as_str().to_owned(), (*count).into()));
+    Value::Object(pairs.collect::<Map<_, _>>())
+}
+
+/// How the payments that are due on a day add up in every book.
+#[must_use]
+pub fn sum(gateway: &GatewayName, day: NaiveDate, sum: &DaySum) -> Value {
+    json!({
+        "day": day.to_string(),
+        "gateway": gateway,
+        "currency": sum.currency,
+        "payments": book(sum.payments),
+        "attempts": book(sum.attempts),
+        "byWord": book(sum.by_word),
+        "ledger": book(sum.ledger),
+        "settlement": book(sum.settlement),
+        "givenBack": book(sum.given_back),
+        "late": book(sum.late),
+        "apart": !sum.is_even(),
+    })
+}
+
+fn book(sum: BookSum) -> Value {
+    json!({"count": sum.count, "amount": sum.minor})
+}

@@ -1,0 +1,489 @@
+//! One day's reports against one day's charges, both ways.
+//!
+//! **Promises.** Sets are compared where they lie, a due day at a time, so that each statement touches one partition of
+//! payments; only what differs comes out, and is written a few hundred at a time. A charge is looked for in the
+//! neighbouring days' reports before it is called missing, and is called missing only when every report until the
+//! end of its grace is there and whole. A comparison that is repeated writes the same rows.
+//!
+//! **Relies on** one comparison at a time for each gateway: its connection holds a lock, and ends with it. What moves
+//! while it reads is found by the next one.
+//!
+//! If this dies here, some differences are noted and none is called gone; the next comparison finds the rest.
+
+use super::failure::{before_commit, whole};
+use super::port::ScheduleError;
+use super::reconcile::{CompareOrder, Compared, FoundDifference, ReconciliationRun};
+use super::reconcile_runs::live;
+use super::row::parsed;
+use super::{Postgres, reconcile_settle, statements};
+use crate::domain::matching::{Class, ItemStatus};
+use chrono::{DateTime, Days, NaiveDate, NaiveTime, Utc};
+use futures_util::TryStreamExt;
+use serde_json::json;
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::types::Json;
+use sqlx::{Error, PgConnection, PgPool, Row};
+use uuid::Uuid;
+
+/// Differences written by one statement.
+const NOTED_AT_ONCE: usize = 500;
+/// Payments of several lines that are put in order at once.
+const OFTEN_AT_ONCE: usize = 500;
+/// Differences that a trial shows.
+const SAMPLE: usize = 1_000;
+
+impl Postgres {
+    /// Compares a gateway's day with the reports that count for it. One at a time for each gateway.
+    ///
+    /// # Errors
+    /// `Unavailable`, also while another comparison of the gateway runs, or `Defect`; repeating it does no harm.
+    pub async fn compare_day(&self, order: &CompareOrder) -> Result<Compared, ScheduleError> {
+        let (pool, order) = (self.pool().clone(), order.clone());
+        whole(async move {
+            let mut reading = pool.acquire().await.map_err(before_commit)?;
+            // Its settings and its lock are for this alone.
+            reading.close_on_drop();
+            compare(&pool, &mut reading, &order).await.map_err(before_commit)
+        })
+        .await
+    }
+}
+
+/// The first id of a payment due on this day.
+pub(super) fn first_id(day: NaiveDate) -> Uuid {
+    let ms = day.and_time(NaiveTime::MIN).and_utc().timestamp_millis();
+    u128::try_from(ms).map_or(Uuid::nil(), |ms| Uuid::from_u128((ms & ((1 << 48) - 1)) << 80))
+}
+
+/// The due day that an id carries.
+pub(super) fn day_of(id: Uuid) -> NaiveDate {
+    let ms = i64::try_from(id.as_u128() >> 80).unwrap_or(i64::MAX);
+    DateTime::from_timestamp_millis(ms).map_or(NaiveDate::MAX, |at| at.date_naive())
+}
+
+pub(super) fn later(day: NaiveDate, days: u32) -> NaiveDate {
+    day.checked_add_days(Days::new(u64::from(days))).unwrap_or(NaiveDate::MAX)
+}
+
+pub(super) fn earlier(day: NaiveDate, days: u32) -> NaiveDate {
+    day.checked_sub_days(Days::new(u64::from(days))).unwrap_or(NaiveDate::MIN)
+}
+
+fn begin_of(day: NaiveDate) -> DateTime<Utc> {
+    day.and_time(NaiveTime::MIN).and_utc()
+}
+
+/// Is there a whole report of each day from `day` to the end of its grace?
+pub(super) fn had_its_time(reports: &[ReconciliationRun], day: NaiveDate, grace_days: u32) -> bool {
+    (0..=grace_days).all(|days| is_whole(reports, later(day, days)))
+}
+
+/// Are there reports of the day, each of them whole?
+fn is_whole(reports: &[ReconciliationRun], day: NaiveDate) -> bool {
+    let mut of_day = reports.iter().filter(|report| report.day == day).peekable();
+    of_day.peek().is_some() && of_day.all(|report| report.is_complete)
+}
+
+fn ids(reports: &[ReconciliationRun], days: impl Fn(NaiveDate) -> bool) -> Vec<Uuid> {
+    reports.iter().filter(|report| days(report.day)).map(|report| report.id).collect()
+}
+
+/// Payments by id, from the first to behind the last, and the day that all are due on, if that is attached.
+struct Group {
+    first: Uuid,
+    end: Uuid,
+    due_day: Option<NaiveDate>,
+}
+
+/// What is known before anything is compared.
+struct Ground {
+    order: CompareOrder,
+    /// Every report that counts, from the day before the oldest due day to the end of the grace.
+    reports: Vec<ReconciliationRun>,
+    groups: Vec<Group>,
+    first_attached: NaiveDate,
+    began_at: DateTime<Utc>,
+}
+
+impl Ground {
+    fn of_day(&self) -> Vec<Uuid> {
+        ids(&self.reports, |day| day == self.order.day)
+    }
+    /// Days before the report's own in which a first charge of a payment is looked for.
+    fn first_neighbour(&self) -> NaiveDate {
+        earlier(self.order.day, self.order.grace_days + 1)
+    }
+    fn before(&self) -> Vec<Uuid> {
+        ids(&self.reports, |day| day >= self.first_neighbour() && day < self.order.day)
+    }
+    fn last(&self) -> NaiveDate {
+        later(self.order.day, self.order.grace_days + 1)
+    }
+}
+
+async fn compare(pool: &PgPool, reading: &mut PgConnection, order: &CompareOrder) -> Result<Compared, Error> {
+    sqlx::query(statements::RECONCILE_SESSION).bind(&order.gateway.0).fetch_one(&mut *reading).await?;
+    let ground = ground(reading, order).await?;
+    let of_day = ground.of_day();
+    let mut sink = Sink::new(pool, &ground, &of_day);
+    if !of_day.is_empty() {
+        differences(reading, &ground, &of_day, &mut sink).await?;
+    }
+    sink.flush().await?;
+    let mut compared = sink.compared;
+    let lines: u64 = ground
+        .reports
+        .iter()
+        .filter(|report| report.day == order.day)
+        .flat_map(|report| &report.sums)
+        .filter(|sum| sum.kind == "charge" || sum.kind == "refund")
+        .map(|sum| sum.lines)
+        .sum();
+    compared.matched = lines.saturating_sub(sink.lines_that_differ);
+    compared.is_complete = is_whole(&ground.reports, order.day);
+    if order.trial.is_none() {
+        reconcile_settle::settle(pool, &ground.order, &mut compared).await?;
+        close(pool, &ground, &of_day, &mut compared).await?;
+    }
+    Ok(compared)
+}
+
+async fn ground(reading: &mut PgConnection, order: &CompareOrder) -> Result<Ground, Error> {
+    let attached = sqlx::query(statements::ATTACHED_DAYS).fetch_one(&mut *reading).await?;
+    let first_attached: NaiveDate = attached.try_get::<Option<_>, _>("first_day")?.unwrap_or(NaiveDate::MAX);
+    let last_attached: NaiveDate = attached.try_get::<Option<_>, _>("last_day")?.unwrap_or(NaiveDate::MIN);
+    let mut groups = Vec::new();
+    let mut from = Uuid::nil();
+    loop {
+        let next: Option<Uuid> = sqlx::query_scalar(statements::ID_DAYS)
+            .bind(order.day)
+            .bind(begin_of(order.day))
+            .bind(begin_of(later(order.day, 1)))
+            .bind(from)
+            .fetch_one(&mut *reading)
+            .await?;
+        let Some(next) = next else { break };
+        let day = day_of(next);
+        // Ids of days that are not attached are of nobody here, however many days they name.
+        let (end, due_day) = if day < first_attached {
+            (first_id(first_attached), None)
+        } else if day > last_attached {
+            (Uuid::max(), None)
+        } else {
+            (first_id(later(day, 1)), Some(day))
+        };
+        groups.push(Group { first: from, end, due_day });
+        from = end;
+        if end == Uuid::max() {
+            break;
+        }
+    }
+    let oldest = groups.iter().filter_map(|group| group.due_day).next().unwrap_or(order.day).min(order.day);
+    let first = earlier(oldest, order.grace_days + 1);
+    let last = later(order.day, order.grace_days + 1);
+    let mut reports = live(reading, &order.gateway, (first, last), order.trial).await?;
+    // On trial it takes the place that it would have, and that of the same bytes under another name.
+    let tried = reports.iter().find(|report| Some(report.id) == order.trial).cloned();
+    if let Some(tried) = tried {
+        reports.retain(|report| {
+            report.id == tried.id
+                || (report.day, &report.format) != (tried.day, &tried.format)
+                || report.source != tried.source && report.sha256 != tried.sha256
+        });
+    }
+    let began_at = attached.try_get("now")?;
+    Ok(Ground { order: order.clone(), reports, groups, first_attached, began_at })
+}
+
+async fn differences(
+    reading: &mut PgConnection,
+    ground: &Ground,
+    of_day: &[Uuid],
+    sink: &mut Sink<'_>,
+) -> Result<(), Error> {
+    let (order, before) = (&ground.order, ground.before());
+    for group in &ground.groups {
+        let often: Vec<Uuid> = sqlx::query_scalar(statements::OFTEN_CHARGED)
+            .bind(order.day)
+            .bind(of_day)
+            .bind(ground.first_neighbour())
+            .bind(&before)
+            .bind(group.first)
+            .bind(group.end)
+            .fetch_all(&mut *reading)
+            .await?;
+        let lines = sqlx::query(statements::COMPARE_LINES)
+            .bind(order.day)
+            .bind(of_day)
+            .bind(group.first)
+            .bind(group.end)
+            .bind(group.due_day)
+            .bind(&order.gateway.0)
+            .bind(&often);
+        sink.take_all(reading, lines).await?;
+        for some in often.chunks(OFTEN_AT_ONCE) {
+            let lines = sqlx::query(statements::COMPARE_OFTEN)
+                .bind(order.day)
+                .bind(of_day)
+                .bind(ground.first_neighbour())
+                .bind(&before)
+                .bind(group.due_day)
+                .bind(&order.gateway.0)
+                .bind(some);
+            sink.take_all(reading, lines).await?;
+        }
+        if let Some(due_day) = group.due_day.filter(|due_day| *due_day <= later(order.day, 1)) {
+            let first = earlier(due_day.min(order.day), 1);
+            let around = ids(&ground.reports, |day| day >= first);
+            let ours = sqlx::query(statements::COMPARE_OURS)
+                .bind(begin_of(order.day))
+                .bind(begin_of(later(order.day, 1)))
+                .bind(first)
+                .bind(ground.last())
+                .bind(&around)
+                .bind(group.first)
+                .bind(group.end)
+                .bind(due_day)
+                .bind(&order.gateway.0);
+            sink.take_all(reading, ours).await?;
+        }
+    }
+    let nobody = sqlx::query(statements::COMPARE_NOBODY).bind(order.day).bind(of_day).bind(&order.gateway.0);
+    sink.take_all(reading, nobody).await?;
+    let refunds =
+        sqlx::query(statements::COMPARE_REFUNDS).bind(order.day).bind(of_day).bind(&order.gateway.0);
+    sink.take_all(reading, refunds).await?;
+    let first = earlier(order.day, 1);
+    let our_refunds = sqlx::query(statements::COMPARE_OUR_REFUNDS)
+        .bind(begin_of(order.day))
+        .bind(begin_of(later(order.day, 1)))
+        .bind(first)
+        .bind(ground.last())
+        .bind(ids(&ground.reports, |day| day >= first))
+        .bind(&order.gateway.0);
+    sink.take_all(reading, our_refunds).await
+}
+
+/// What was not found again is gone; charges of nobody's ids are kept apart; the reports are compared.
+async fn close(
+    pool: &PgPool,
+    ground: &Ground,
+    of_day: &[Uuid],
+    compared: &mut Compared,
+) -> Result<(), Error> {
+    let (gateway, day) = (&ground.order.gateway.0, ground.order.day);
+    let gone = sqlx::query(statements::SUPERSEDE_ITEMS).bind(gateway).bind(day).bind(ground.began_at);
+    compared.gone = u64::try_from(gone.fetch_all(pool).await?.len()).unwrap_or(u64::MAX);
+    let lost: i64 = sqlx::query_scalar(statements::NOTE_LOST)
+        .bind(gateway)
+        .bind(day)
+        .bind(ground.first_attached)
+        .fetch_one(pool)
+        .await?;
+    compared.lost = lost.unsigned_abs();
+    sqlx::query(statements::FORGET_LOST).bind(gateway).bind(day).execute(pool).await?;
+    let standing = sqlx::query(statements::DAY_STANDING).bind(gateway).bind(day).fetch_one(pool).await?;
+    compared.open = standing.try_get::<i64, _>("open")?.unsigned_abs();
+    compared.waiting = standing.try_get::<i64, _>("waiting")?.unsigned_abs();
+    let mut counts = json!({"matched": compared.matched});
+    for (class, count) in &compared.counts {
+        counts[class.as_str()] = json!(count);
+    }
+    sqlx::query(statements::COMPARED_REPORT).bind(of_day).bind(Json(counts)).execute(pool).await?;
+    Ok(())
+}
+
+/// Where differences go: into their rows, or, on trial, into a sample.
+struct Sink<'a> {
+    pool: &'a PgPool,
+    order: &'a CompareOrder,
+    /// The report that stands for the comparison in rows that have no line.
+    run: Uuid,
+    /// Of a difference in a line: the day may go on.
+    of_lines: ItemStatus,
+    /// Of what has no line: there may be time left.
+    of_ours: ItemStatus,
+    waiting: Vec<FoundDifference>,
+    compared: Compared,
+    lines_that_differ: u64,
+}
+
+impl<'a> Sink<'a> {
+    fn new(pool: &'a PgPool, ground: &'a Ground, of_day: &[Uuid]) -> Self {
+        let (order, reports) = (&ground.order, &ground.reports);
+        let open_if = |is_open| if is_open { ItemStatus::Open } else { ItemStatus::Waiting };
+        Self {
+            pool,
+            order,
+            run: of_day.last().copied().unwrap_or_default(),
+            of_lines: open_if(is_whole(reports, order.day)),
+            of_ours: open_if(had_its_time(reports, order.day, order.grace_days)),
+            waiting: Vec::with_capacity(NOTED_AT_ONCE),
+            compared: Compared::default(),
+            lines_that_differ: 0,
+        }
+    }
+
+    async fn take_all(
+        &mut self,
+        reading: &mut PgConnection,
+        query: Query<'_, sqlx::Postgres, PgArguments>,
+    ) -> Result<(), Error> {
+        let mut rows = query.fetch(reading);
+        while let Some(row) = rows.try_next().await? {
+            let found = self.found(&row)?;
+            *self.compared.counts.entry(found.class).or_default() += 1;
+            self.waiting.push(found);
+            if self.waiting.len() >= NOTED_AT_ONCE {
+                self.flush().await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn found(&mut self, row: &PgRow) -> Result<FoundDifference, Error> {
+        let class = parsed(row, "class", Class::from_text)?;
+        let field: String = row.try_get("field")?;
+        let has_line = field != "line";
+        let (class, status) = match (class, self.of_ours) {
+            (Class::Late, ItemStatus::Open) => (Class::MissingThere, ItemStatus::Open),
+            (class, of_ours) => (class, if has_line { self.of_lines } else { of_ours }),
+        };
+        let hash: Option<Vec<u8>> = row.try_get("raw_hash")?;
+        let evidence = match hash {
+            Some(hash) => {
+                if field != "chargeback" {
+                    self.lines_that_differ += 1;
+                }
+                json!({
+                    "run": row.try_get::<Option<Uuid>, _>("run_id")?,
+                    "day": row.try_get::<Option<NaiveDate>, _>("report_day")?,
+                    "line": row.try_get::<Option<i64>, _>("number")?,
+                    "atLine": row.try_get::<Option<i64>, _>("at_line")?,
+                    "rawHash": hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>(),
+                })
+            }
+            None => json!({}),
+        };
+        Ok(FoundDifference {
+            class,
+            status,
+            payment: row.try_get("payment_id")?,
+            refund: row.try_get("refund_id")?,
+            key: row.try_get("key")?,
+            reference: row.try_get("reference")?,
+            field,
+            ours: row.try_get("ours")?,
+            theirs: row.try_get("theirs")?,
+            amount_minor: row.try_get("amount_minor")?,
+            currency: row.try_get("currency")?,
+            evidence,
+        })
+    }
+
+    async fn flush(&mut self) -> Result<(), Error> {
+        let found = std::mem::take(&mut self.waiting);
+        if self.order.trial.is_some() {
+            let room = SAMPLE.saturating_sub(self.compared.sample.len());
+            // Nothing is kept of a trial, so what it would leave open is counted as it is found.
+            for it in &found {
+                match it.status {
+                    ItemStatus::Open => self.compared.open += 1,
+                    ItemStatus::Waiting => self.compared.waiting += 1,
+                    ItemStatus::Repaired
+                    | ItemStatus::Dismissed
+                    | ItemStatus::Explained
+                    | ItemStatus::Superseded => {}
+                }
+            }
+            self.compared.sample.extend(found.into_iter().take(room));
+            return Ok(());
+        }
+        if found.is_empty() {
+            return Ok(());
+        }
+        let texts = |of: fn(&FoundDifference) -> Option<String>| found.iter().map(of).collect::<Vec<_>>();
+        let rows = sqlx::query(statements::NOTE_ITEMS)
+            .bind(self.run)
+            .bind(&self.order.gateway.0)
+            .bind(self.order.day)
+            .bind(found.iter().map(|it| it.class.as_str()).collect::<Vec<_>>())
+            .bind(found.iter().map(|it| it.status.as_str()).collect::<Vec<_>>())
+            .bind(found.iter().map(|it| it.payment).collect::<Vec<_>>())
+            .bind(found.iter().map(|it| it.refund).collect::<Vec<_>>())
+            .bind(texts(|it| it.key.clone()))
+            .bind(texts(|it| it.reference.clone()))
+            .bind(texts(|it| Some(it.field.clone())))
+            .bind(texts(|it| it.ours.clone()))
+            .bind(texts(|it| it.theirs.clone()))
+            .bind(found.iter().map(|it| it.amount_minor).collect::<Vec<_>>())
+            .bind(texts(|it| it.currency.clone()))
+            .bind(found.iter().map(|it| Json(it.evidence.clone())).collect::<Vec<_>>())
+            .fetch_all(self.pool)
+            .await?;
+        for row in &rows {
+            let is_open = parsed(row, "status", ItemStatus::from_text)? == ItemStatus::Open;
+            if is_open && row.try_get("is_new")? {
+                *self.compared.new.entry(parsed(row, "class", Class::from_text)?).or_default() += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::ids::PaymentId;
+
+    #[test]
+    fn a_day_s_ids_lie_between_its_first_and_the_next_day_s() {
+        let at = DateTime::from_timestamp(1_795_960_020, 0).expect("in range");
+        let (least, most) = (PaymentId::new(at, [0; 10]), PaymentId::new(at, [0xff; 10]));
+        let day = at.date_naive();
+        for id in [least, most] {
+            let id = id.expect("in range").as_uuid();
+            assert!(first_id(day) < id && id < first_id(later(day, 1)));
+            assert_eq!(day_of(id), day);
+        }
+        assert_eq!(day_of(first_id(day)), day);
+        assert_eq!(day_of(Uuid::max()).to_string(), "+10889-08-02", "the last that 48 bits name");
+    }
+
+    #[test]
+    fn a_charge_had_its_time_when_every_report_of_its_grace_is_whole() {
+        let day = |n| NaiveDate::from_ymd_opt(2026, 11, n).expect("a date");
+        let report = |n, is_complete| ReconciliationRun { day: day(n), is_complete, ..a_report() };
+        let whole = [report(28, true), report(29, true), report(30, true)];
+        assert!(had_its_time(&whole, day(28), 2));
+        assert!(had_its_time(&whole, day(30), 0));
+        assert!(!had_its_time(&whole, day(29), 2), "the third day is not there");
+        let cut = [report(28, true), report(29, true), report(29, false), report(30, true)];
+        assert!(!had_its_time(&cut, day(28), 2), "one of two reports of a day goes on");
+        let gap = [report(28, true), report(30, true)];
+        assert!(!had_its_time(&gap, day(28), 2), "it may stand in the report that is missing");
+    }
+
+    fn a_report() -> ReconciliationRun {
+        ReconciliationRun {
+            id: Uuid::nil(),
+            gateway: crate::domain::ids::GatewayName("sandbox".into()),
+            day: NaiveDate::MIN,
+            format: "sandbox".into(),
+            source: String::new(),
+            sha256: [0; 32],
+            asked_by: crate::domain::ids::Operator("nobody".into()),
+            status: super::super::reconcile::ReportStatus::Loaded,
+            lines: 0,
+            is_complete: true,
+            seen_at: DateTime::UNIX_EPOCH,
+            started_at: DateTime::UNIX_EPOCH,
+            finished_at: None,
+            sums: Vec::new(),
+            counts: std::collections::BTreeMap::new(),
+            superseded_by: None,
+            note: None,
+        }
+    }
+}

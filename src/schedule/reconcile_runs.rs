@@ -1,0 +1,436 @@
+//! Reports: begun, loaded a batch at a time, then made to count, all of it or nothing.
+//!
+//! **Promises.** A report counts from the commit of [`Postgres::finish_report`] on, which counts its lines first; the
+//! one whose place it takes ends in the same transaction. The same bytes for the same day are loaded once, under
+//! whatever name they come. Of two that load one report at once the second takes the first one's place.
+//!
+//! If this dies here, lines of a report that never counts are left; the next report of its day deletes them an hour
+//! later, and their day's partition ends them anyhow.
+
+use super::failure::{before_commit, transaction, whole};
+use super::port::ScheduleError;
+use super::reconcile::{
+    LineSum, NewReport, Purpose, ReconciliationRun, ReconciliationRunFilter, ReportBegun, ReportStatus,
+    Shorter,
+};
+use super::row::{self, parsed};
+use super::{Postgres, statements};
+use crate::domain::ids::{GatewayName, Operator};
+use crate::domain::settlement::{Kind, Line, payment_of, refund_of};
+use chrono::{DateTime, NaiveDate, Utc};
+use sqlx::postgres::PgRow;
+use sqlx::types::Json;
+use sqlx::{Error, PgConnection, PgPool, Row};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use uuid::Uuid;
+
+/// Lines changed by one transaction.
+const CHANGED_AT_ONCE: i64 = 20_000;
+
+impl Postgres {
+    /// Begins to load a report, or says why that is not to be done.
+    ///
+    /// # Errors
+    /// Any; repeating it does no harm.
+    pub async fn begin_report(
+        &self,
+        new: &NewReport,
+        if_shorter: Shorter,
+    ) -> Result<ReportBegun, ScheduleError> {
+        let (pool, new) = (self.pool().clone(), new.clone());
+        whole(async move { begin(&pool, &new, if_shorter).await }).await
+    }
+
+    /// Writes lines of a report that is loading; at most a few thousand at a time.
+    ///
+    /// # Errors
+    /// Any; then the report has to be given up, since some may be there.
+    pub async fn load_lines(&self, report: &NewReport, lines: Vec<Line>) -> Result<(), ScheduleError> {
+        let report = report.clone();
+        transaction(self.pool(), move |one| Box::pin(async move { load(one, &report, &lines).await })).await
+    }
+
+    /// Lets the report count, in the place of the one before it; `None`: it is not loading, or lines are missing.
+    ///
+    /// # Errors
+    /// `CommitUnknown`: look at the report ([`Self::reconciliation_run`]).
+    pub async fn finish_report(
+        &self,
+        report: &NewReport,
+    ) -> Result<Option<ReconciliationRun>, ScheduleError> {
+        let (pool, report) = (self.pool().clone(), report.clone());
+        whole(async move { finish(&pool, &report).await }).await
+    }
+
+    /// Finds the payments of lines whose key is not ours, by the names of charges that we know. A report that is to
+    /// count has this done when it is finished.
+    ///
+    /// # Errors
+    /// Any; repeating it does no harm.
+    pub async fn name_payments(&self, report: &NewReport) -> Result<(), ScheduleError> {
+        let (pool, report) = (self.pool().clone(), report.clone());
+        whole(async move { name_payments(&pool, &report).await }).await
+    }
+
+    /// Gives a report up: nothing of it counts, its lines are deleted.
+    ///
+    /// # Errors
+    /// Any; repeating it does no harm.
+    pub async fn fail_report(&self, report: &NewReport, why: &str) -> Result<(), ScheduleError> {
+        let (pool, id, day, why) = (self.pool().clone(), report.id, report.day, why.to_owned());
+        whole(async move {
+            sqlx::query(statements::FAIL_REPORT)
+                .bind(id)
+                .bind(why)
+                .fetch_optional(&pool)
+                .await
+                .map_err(before_commit)?;
+            delete_lines(&pool, id, day).await
+        })
+        .await
+    }
+
+    /// Forgets a report that was tried.
+    ///
+    /// # Errors
+    /// Any; repeating it does no harm.
+    pub async fn forget_trial(&self, report: &NewReport) -> Result<(), ScheduleError> {
+        let (pool, id, day) = (self.pool().clone(), report.id, report.day);
+        whole(async move {
+            delete_lines(&pool, id, day).await?;
+            sqlx::query(statements::FORGET_TRIAL).bind(id).execute(&pool).await.map_err(before_commit)?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Takes a report out that counts, by a person's word; its day has to be compared again. `false`: it does not count.
+    ///
+    /// # Errors
+    /// Any; repeating it does no harm.
+    pub async fn withdraw_report(
+        &self,
+        id: Uuid,
+        by: &Operator,
+        reason: &str,
+    ) -> Result<bool, ScheduleError> {
+        let (by, reason) = (by.clone(), reason.to_owned());
+        transaction(self.pool(), move |one| {
+            Box::pin(async move {
+                sqlx::query_scalar(statements::WITHDRAW_REPORT)
+                    .bind(id)
+                    .bind(by.0)
+                    .bind(reason)
+                    .fetch_one(one)
+                    .await
+            })
+        })
+        .await
+    }
+
+    /// Reports, the newest day first, behind the one at `before`; at most `limit`.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Defect`.
+    pub async fn reconciliation_runs(
+        &self,
+        filter: &ReconciliationRunFilter,
+        before: Option<(NaiveDate, DateTime<Utc>, Uuid)>,
+        limit: u32,
+    ) -> Result<Vec<ReconciliationRun>, ScheduleError> {
+        let rows = sqlx::query(statements::LIST_REPORTS)
+            .bind(filter.gateway.as_ref().map(|gateway| gateway.0.as_str()))
+            .bind(filter.from.unwrap_or(OLDEST))
+            .bind(filter.to.unwrap_or(NEWEST))
+            .bind(filter.status.map(ReportStatus::as_str))
+            .bind(before.map(|(day, ..)| day))
+            .bind(before.map(|(_, at, _)| at))
+            .bind(before.map(|(.., id)| id))
+            .bind(i64::from(limit))
+            .fetch_all(self.pool())
+            .await
+            .map_err(before_commit)?;
+        rows.iter().map(report).collect::<Result<_, _>>().map_err(before_commit)
+    }
+
+    /// One report.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Defect`.
+    pub async fn reconciliation_run(&self, id: Uuid) -> Result<Option<ReconciliationRun>, ScheduleError> {
+        let found = sqlx::query(statements::FIND_REPORT).bind(id).fetch_optional(self.pool()).await;
+        found.map_err(before_commit)?.as_ref().map(report).transpose().map_err(before_commit)
+    }
+
+    /// Drops the lines of reports more than `keep_days` days old; answers how many days.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Defect`.
+    pub async fn drop_old_settlements(&self, keep_days: u32) -> Result<u32, ScheduleError> {
+        let keep = i32::try_from(keep_days).unwrap_or(i32::MAX);
+        let pool = self.pool().clone();
+        whole(async move {
+            let dropped: i32 = sqlx::query_scalar(statements::DROP_OLD_SETTLEMENTS)
+                .bind(keep)
+                .fetch_one(&pool)
+                .await
+                .map_err(before_commit)?;
+            Ok(u32::try_from(dropped).unwrap_or(0))
+        })
+        .await
+    }
+}
+
+/// Before the first report.
+const OLDEST: NaiveDate = match NaiveDate::from_ymd_opt(1970, 1, 1) {
+    Some(day) => day,
+    None => NaiveDate::MIN,
+};
+/// Behind the last, and within what Postgres calls a date.
+const NEWEST: NaiveDate = match NaiveDate::from_ymd_opt(9999, 12, 31) {
+    Some(day) => day,
+    None => NaiveDate::MAX,
+};
+
+async fn begin(pool: &PgPool, new: &NewReport, if_shorter: Shorter) -> Result<ReportBegun, ScheduleError> {
+    let mut connection = pool.acquire().await.map_err(before_commit)?;
+    let live = live(&mut connection, &new.gateway, (new.day, new.day), None).await.map_err(before_commit)?;
+    // Bytes are the same or not, whatever the file is called. One that was cut by the clock, and is whole now, is not.
+    let same = live.iter().find(|it| {
+        it.format == new.format && it.sha256 == new.sha256 && (it.is_complete || !new.is_complete)
+    });
+    match (same, new.purpose) {
+        (Some(same), Purpose::Count) => return Ok(ReportBegun::Same(same.clone())),
+        // A trial looks at it again, and must not end where what counts is compared and repaired.
+        (Some(_), Purpose::Trial) | (None, _) => {}
+    }
+    let before = live.into_iter().find(|it| it.format == new.format && it.source == new.source);
+    let lines = i64::try_from(new.lines).unwrap_or(i64::MAX);
+    match (before, if_shorter) {
+        (Some(before), Shorter::Refuse) if lines < before.lines => return Ok(ReportBegun::Shorter(before)),
+        (Some(_) | None, Shorter::Refuse | Shorter::Accept) => {}
+    }
+    let stale = sqlx::query(statements::STALE_REPORTS).bind(&new.gateway.0).bind(new.day);
+    let stale = stale.fetch_all(&mut *connection).await.map_err(before_commit)?;
+    for stale in stale {
+        delete_lines(pool, stale.try_get("id").map_err(before_commit)?, new.day).await?;
+    }
+    let status = match new.purpose {
+        Purpose::Count => ReportStatus::Loading,
+        Purpose::Trial => ReportStatus::Trial,
+    };
+    let begun = sqlx::query(statements::BEGIN_REPORT)
+        .bind(new.id)
+        .bind(&new.gateway.0)
+        .bind(new.day)
+        .bind(&new.format)
+        .bind(&new.source)
+        .bind(new.sha256.to_vec())
+        .bind(&new.asked_by.0)
+        .bind(status.as_str())
+        .bind(lines)
+        .bind(new.is_complete)
+        .bind(new.seen_at)
+        .bind(Json(&new.sums))
+        .fetch_optional(&mut *connection)
+        .await
+        .map_err(before_commit)?;
+    if begun.is_none() {
+        return Ok(ReportBegun::DayOutOfRange);
+    }
+    sqlx::query(statements::ENSURE_SETTLEMENT_DAY)
+        .bind(new.day)
+        .fetch_one(&mut *connection)
+        .await
+        .map_err(before_commit)?;
+    Ok(ReportBegun::Begun)
+}
+
+/// The reports that count for these days, both included, and the one on trial.
+pub(super) async fn live(
+    connection: &mut PgConnection,
+    gateway: &GatewayName,
+    days: (NaiveDate, NaiveDate),
+    trial: Option<Uuid>,
+) -> Result<Vec<ReconciliationRun>, Error> {
+    let rows = sqlx::query(statements::LIVE_REPORTS)
+        .bind(&gateway.0)
+        .bind(days.0)
+        .bind(days.1)
+        .bind(trial)
+        .fetch_all(connection)
+        .await?;
+    rows.iter().map(report).collect()
+}
+
+/// Lines as COPY takes them: a line each, fields between tabs, `\\N` for what is not there.
+fn as_text(report: &NewReport, lines: &[Line]) -> String {
+    let mut text = String::with_capacity(lines.len() * 320);
+    for line in lines {
+        write_line(&mut text, report, line);
+    }
+    text
+}
+
+fn write_line(text: &mut String, report: &NewReport, line: &Line) {
+    let key = line.key.as_deref();
+    // The key of a refund may be its own or its payment's, and both look alike.
+    let (payment, named) = match line.kind {
+        Kind::Refund => (None, key.and_then(refund_of)),
+        Kind::Charge | Kind::Chargeback | Kind::Fee | Kind::Payout | Kind::Other => {
+            (key.and_then(payment_of), None)
+        }
+    };
+    let mut field = |value: Option<&dyn std::fmt::Display>| {
+        // Writing into a text does not fail.
+        let _never = match value {
+            Some(value) => write!(text, "{value}\t"),
+            None => write!(text, "\\N\t"),
+        };
+    };
+    field(Some(&report.id));
+    field(Some(&report.day));
+    field(Some(&line.booked_on));
+    field(line.executed_on.as_ref().map(|day| day as _));
+    field(payment.as_ref().map(|(_, epoch)| &epoch.0 as _));
+    field(Some(&line.number));
+    field(Some(&line.at_line));
+    field(Some(&line.gross_minor));
+    field(Some(&line.fee_minor));
+    field(Some(&line.net_minor));
+    field(payment.as_ref().map(|(payment, _)| payment as _));
+    field(named.as_ref().map(|refund| refund as _));
+    field(Some(&line.kind.as_str()));
+    field(Some(&line.currency));
+    field(Some(&line.net_currency));
+    for foreign in [&line.key, &line.gateway_ref, &line.charge_ref] {
+        match foreign {
+            Some(foreign) => push_escaped(text, foreign),
+            None => text.push_str("\\N"),
+        }
+        text.push('\t');
+    }
+    text.push_str("\\\\x");
+    for byte in line.raw_hash {
+        let _never = write!(text, "{byte:02x}");
+    }
+    text.push('\n');
+}
+
+/// What somebody else wrote, so that it is one field. NUL, which Postgres cannot hold, no reader hands out.
+fn push_escaped(text: &mut String, field: &str) {
+    for character in field.chars() {
+        match character {
+            '\\' => text.push_str("\\\\"),
+            '\t' => text.push_str("\\t"),
+            '\n' => text.push_str("\\n"),
+            '\r' => text.push_str("\\r"),
+            '\0' => text.push('\u{fffd}'),
+            other => text.push(other),
+        }
+    }
+}
+
+async fn load(transaction: &mut PgConnection, report: &NewReport, lines: &[Line]) -> Result<(), Error> {
+    let mut copying = transaction.copy_in_raw(statements::LOAD_LINES).await?;
+    if let Err(error) = copying.send(as_text(report, lines).as_bytes()).await {
+        copying.abort("it could not be sent").await?;
+        return Err(error);
+    }
+    copying.finish().await?;
+    Ok(())
+}
+
+/// Lines whose key is not ours, by the names of charges that we know.
+async fn name_payments(pool: &PgPool, report: &NewReport) -> Result<(), ScheduleError> {
+    let lines = i64::try_from(report.lines).unwrap_or(i64::MAX);
+    let mut behind = 0;
+    while behind < lines {
+        let last = behind.saturating_add(CHANGED_AT_ONCE);
+        sqlx::query(statements::NAME_PAYMENTS)
+            .bind(report.id)
+            .bind(report.day)
+            .bind(&report.gateway.0)
+            .bind(behind)
+            .bind(last)
+            .execute(pool)
+            .await
+            .map_err(before_commit)?;
+        behind = last;
+    }
+    Ok(())
+}
+
+async fn finish(pool: &PgPool, new: &NewReport) -> Result<Option<ReconciliationRun>, ScheduleError> {
+    name_payments(pool, new).await?;
+    let mut both = pool.begin().await.map_err(before_commit)?;
+    let before = sqlx::query(statements::SUPERSEDE_REPORTS).bind(new.id).fetch_all(&mut *both).await;
+    let before = before.map_err(before_commit)?;
+    let finished = sqlx::query(statements::FINISH_REPORT).bind(new.id).bind(new.day);
+    let finished = finished.fetch_optional(&mut *both).await.map_err(before_commit)?;
+    let Some(finished) = finished else {
+        both.rollback().await.map_err(before_commit)?;
+        return Ok(None);
+    };
+    let finished = report(&finished).map_err(before_commit)?;
+    super::failure::commit(both).await?;
+    // Whoever reads asks for the reports that count: what is left of the others only costs room.
+    for gone in before {
+        delete_lines(pool, gone.try_get("id").map_err(before_commit)?, new.day).await?;
+    }
+    Ok(Some(finished))
+}
+
+async fn delete_lines(pool: &PgPool, report: Uuid, day: NaiveDate) -> Result<(), ScheduleError> {
+    loop {
+        let deleted = sqlx::query(statements::DELETE_LINES)
+            .bind(report)
+            .bind(day)
+            .bind(CHANGED_AT_ONCE)
+            .execute(pool)
+            .await
+            .map_err(before_commit)?
+            .rows_affected();
+        if deleted < CHANGED_AT_ONCE.unsigned_abs() {
+            return Ok(());
+        }
+    }
+}
+
+/// A row of `reconciliation_runs`.
+pub(super) fn report(found: &PgRow) -> Result<ReconciliationRun, Error> {
+    let sums: Json<Vec<LineSum>> = found.try_get("sums")?;
+    let counts: Json<BTreeMap<String, i64>> = found.try_get("counts")?;
+    Ok(ReconciliationRun {
+        id: found.try_get("id")?,
+        gateway: GatewayName(found.try_get("gateway")?),
+        day: found.try_get("day")?,
+        format: found.try_get("format")?,
+        source: found.try_get("source")?,
+        sha256: row::required_hash(found, "sha256")?,
+        asked_by: Operator(found.try_get("asked_by")?),
+        status: parsed(found, "status", ReportStatus::from_text)?,
+        lines: found.try_get("lines")?,
+        is_complete: found.try_get("is_complete")?,
+        seen_at: found.try_get("seen_at")?,
+        started_at: found.try_get("started_at")?,
+        finished_at: found.try_get("finished_at")?,
+        sums: sums.0,
+        counts: counts.0,
+        superseded_by: found.try_get("superseded_by")?,
+        note: found.try_get("note")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_somebody_else_wrote_stays_one_field() {
+        let mut text = String::new();
+        push_escaped(&mut text, "a\tb\nc\\d\re\0");
+        assert_eq!(text, "a\\tb\\nc\\\\d\\re\u{fffd}");
+    }
+}

@@ -1,0 +1,4 @@
+-- Called by disable_webhook_endpoint and, without an actor, by the sender. One row always: `disabled`, or why not.
+-- Index: the primary key, in the function.
+--   $1 endpoint   $2 actor, or null   $3 why: asked, gone or failing   $4 what was met, or null   $5 who does it
+SELECT disable_webhook_endpoint($1, $2, $3, $4, $5) AS told

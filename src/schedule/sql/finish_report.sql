@@ -1,0 +1,7 @@
+-- Called by finish_report, behind supersede_reports.sql: its lines count from the commit on, if they are all there.
+-- Index: the primary key; the lines of one day are counted. Zero rows: it is not loading, or lines are missing.
+--   $1 report   $2 day
+UPDATE reconciliation_runs r SET status = 'loaded'
+WHERE r.id = $1 AND r.status = 'loading'
+  AND r.lines = (SELECT count(*) FROM settlement_lines l WHERE l.report_day = $2 AND l.run_id = $1)
+RETURNING r.*

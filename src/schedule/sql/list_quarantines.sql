@@ -1,0 +1,9 @@
+-- Called for people: quarantines, the newest first; one that is open stands before all others.
+-- Index: the primary key. Zero rows: there never was one.
+--   $1 how many
+SELECT q.id, q.since, q.kind, q.reason, q.released_lineage, q.found_lineage, q.lost_from, q.evidence_count, q.asked_by,
+       q.asked_reason, CASE WHEN q.asked_at > statement_timestamp() - interval '1 day' THEN q.asked_at END AS asked_at,
+       q.asked_to_override, q.released_at, q.released_by, q.released_reason, q.overridden
+FROM quarantines q
+ORDER BY q.id DESC
+LIMIT $1

@@ -1,0 +1,27 @@
+-- Called by compare_day, some hundred at a time: differences, each in the row that it was found in before. What people
+-- decided stays; what was explained or superseded, and is there again, is open again.
+-- Index: the fingerprint's. Answered: the class, the status that it has now, and whether it is new.
+--   $1 run   $2 gateway   $3 day   $4 classes   $5 statuses   $6 payments   $7 refunds   $8 keys   $9 references
+--   $10 fields   $11 ours   $12 theirs   $13 amounts   $14 currencies   $15 evidence
+WITH found AS (
+    SELECT f.*, md5(concat_ws('|', $2::text, $3::date, f.field, f.payment, f.refund, coalesce('k' || f.key, '-'),
+                coalesce('r' || f.reference, '-'), coalesce('t' || f.theirs, '-'), f.amount, f.currency,
+                CASE WHEN f.payment IS NULL AND f.refund IS NULL THEN f.evidence ->> 'rawHash' END))::uuid AS fingerprint
+    FROM unnest($4::text[], $5::text[], $6::uuid[], $7::uuid[], $8::text[], $9::text[], $10::text[], $11::text[],
+                $12::text[], $13::bigint[], $14::text[], $15::jsonb[])
+        AS f (class, status, payment, refund, key, reference, field, ours, theirs, amount, currency, evidence)
+)
+INSERT INTO reconciliation_items AS i (fingerprint, run_id, gateway, day, class, status, payment_id, refund_id, key,
+                                       reference, field, ours, theirs, amount_minor, currency, evidence)
+SELECT DISTINCT ON (f.fingerprint) f.fingerprint, $1::uuid, $2::text, $3::date, f.class, f.status, f.payment, f.refund, f.key, f.reference,
+       f.field, f.ours, f.theirs, f.amount, f.currency, f.evidence
+FROM found f
+ORDER BY f.fingerprint
+ON CONFLICT (fingerprint) DO UPDATE SET
+    run_id = excluded.run_id,
+    class = excluded.class,
+    ours = excluded.ours,
+    evidence = excluded.evidence,
+    last_seen_at = clock_timestamp(),
+    status = CASE WHEN i.status IN ('repaired', 'dismissed') THEN i.status ELSE excluded.status END
+RETURNING i.class, i.status, i.xmax = 0 AS is_new

@@ -1,0 +1,9 @@
+-- Called by finish_report, before finish_report.sql: the report whose place this one takes.
+-- Index: reconciliation_runs_live. Zero rows: there was none. Answered: whose lines can go.
+--   $1 report
+UPDATE reconciliation_runs r SET status = 'superseded', finished_at = clock_timestamp(), superseded_by = n.id
+FROM reconciliation_runs n
+WHERE n.id = $1 AND n.status = 'loading'
+  AND r.gateway = n.gateway AND r.day = n.day AND r.format = n.format AND r.source = n.source AND r.id <> n.id
+  AND r.status IN ('loaded', 'compared')
+RETURNING r.id

@@ -1,0 +1,7 @@
+//! Our books against a gateway's reports, on real Postgres: what is found, what is repaired, and what nothing changes.
+
+mod desk;
+mod matching;
+mod repairs;
+mod reports;
+mod sums;

@@ -1,0 +1,222 @@
+//! Reports that come twice, too early, too short or wrong, and what a later one settles.
+
+use super::desk::{
+    charge, charged_at_noon, compare, days_ago, items, load, put, reconcile, report, told, with_past,
+};
+use crate::schedule::world::{World, gateway};
+use chrono::{NaiveDate, TimeDelta};
+use punctual::domain::guard_cases::payment;
+use punctual::domain::ids::{Operator, PaymentId};
+use punctual::domain::matching::Class;
+use punctual::domain::payment::Payment;
+use punctual::domain::state::Status;
+use punctual::schedule::{CompareOrder, NewReport, Purpose, ReportBegun, ReportStatus, Shorter};
+use sqlx::postgres::PgConnection;
+
+/// A payment that was due and charged at noon of the day.
+async fn paid(sql: &mut PgConnection, n: u64, day: NaiveDate) -> Payment {
+    let noon = day.and_hms_opt(12, 0, 0).expect("noon").and_utc();
+    let row = payment(noon + TimeDelta::hours(1), n, Status::Completed);
+    put(sql, &row).await;
+    charged_at_noon(sql, &row, day).await;
+    row
+}
+
+async fn begin(world: &World, new: &NewReport, if_shorter: Shorter) -> ReportBegun {
+    world.worker.begin_report(new, if_shorter).await.expect("an answer")
+}
+
+#[tokio::test]
+async fn the_same_file_twice_changes_nothing_and_a_shorter_one_has_to_be_wanted() {
+    let world = World::new().await;
+    let mut sql = world.sql().await;
+    let row = payment(world.now().await, 1, Status::Completed);
+    put(&mut sql, &row).await;
+    let day = row.id.due_day();
+    let lines = [
+        charge(1, row.id, "ch_1", day),
+        charge(2, payment(world.now().await, 9, Status::Failed).id, "ch_2", day),
+    ];
+    let first = load(&world, &report(day, &lines), &lines).await;
+    assert_eq!(compare(&world, day).await.open, 1);
+    let same = NewReport { source: "another name".into(), ..report(day, &lines) };
+    let ReportBegun::Same(run) = begin(&world, &same, Shorter::Refuse).await else {
+        panic!("the same bytes")
+    };
+    assert_eq!((run.id, run.status), (first.id, ReportStatus::Compared));
+
+    let shorter = report(day, &lines[..1]);
+    let ReportBegun::Shorter(before) = begin(&world, &shorter, Shorter::Refuse).await else {
+        panic!("shorter")
+    };
+    assert_eq!(before.id, first.id);
+    assert_eq!(begin(&world, &shorter, Shorter::Accept).await, ReportBegun::Begun);
+    world.worker.load_lines(&shorter, lines[..1].to_vec()).await.expect("loaded");
+    world.worker.finish_report(&shorter).await.expect("finished").expect("whole");
+    assert_eq!(
+        world.one::<i64>("SELECT count(*) FROM settlement_lines").await,
+        1,
+        "the old one's lines are gone"
+    );
+    let compared = compare(&world, day).await;
+    assert_eq!((compared.open, compared.gone, compared.matched), (0, 1, 1));
+    let old = world.worker.reconciliation_run(first.id).await.expect("found").expect("kept");
+    assert_eq!((old.status, old.superseded_by), (ReportStatus::Superseded, Some(shorter.id)));
+    assert_eq!(items(&world, Default::default()).await[0].status.as_str(), "superseded");
+}
+
+#[tokio::test]
+async fn a_report_counts_with_all_its_lines_or_not_at_all() {
+    let world = World::new().await;
+    let day = days_ago(&world, 1).await;
+    let id = payment(world.now().await, 1, Status::Completed).id;
+    let lines = [charge(1, id, "ch_1", day), charge(2, id, "ch_2", day)];
+    let new = report(day, &lines);
+    assert_eq!(begin(&world, &new, Shorter::Refuse).await, ReportBegun::Begun);
+    world.worker.load_lines(&new, lines[..1].to_vec()).await.expect("loaded");
+    assert_eq!(world.worker.finish_report(&new).await.expect("an answer"), None);
+    world.worker.fail_report(&new, "line 2: cut short").await.expect("given up");
+    assert_eq!(world.one::<i64>("SELECT count(*) FROM settlement_lines").await, 0);
+    let failed = world.worker.reconciliation_run(new.id).await.expect("found").expect("kept");
+    assert_eq!((failed.status, failed.note.as_deref()), (ReportStatus::Failed, Some("line 2: cut short")));
+    // It does not stand in the way of the right one.
+    load(&world, &report(day, &lines), &lines).await;
+}
+
+#[tokio::test]
+async fn a_report_from_before_its_day_is_none_and_one_from_during_it_is_not_whole() {
+    let world = World::new().await;
+    let today = days_ago(&world, 0).await;
+    let tomorrow = today + TimeDelta::days(1);
+    assert_eq!(begin(&world, &report(tomorrow, &[]), Shorter::Refuse).await, ReportBegun::DayOutOfRange);
+    let before = NewReport { seen_at: world.now().await - TimeDelta::days(2), ..report(today, &[]) };
+    assert_eq!(begin(&world, &before, Shorter::Refuse).await, ReportBegun::DayOutOfRange);
+    let during = NewReport { seen_at: world.now().await, ..report(today, &[]) };
+    let run = load(&world, &during, &[]).await;
+    assert!(!run.is_complete, "whatever it says of itself");
+    // The same bytes, seen after the day, are the whole day.
+    assert_eq!(begin(&world, &report(today, &[]), Shorter::Refuse).await, ReportBegun::Begun);
+}
+
+#[tokio::test]
+async fn a_charge_is_late_then_missing_or_explained_by_the_next_day_s_report() {
+    let world = World::new().await;
+    with_past(&world).await;
+    let mut sql = world.sql().await;
+    let (day, next, after) =
+        (days_ago(&world, 5).await, days_ago(&world, 4).await, days_ago(&world, 3).await);
+    let (on_time, shifted, dropped) =
+        (paid(&mut sql, 1, day).await, paid(&mut sql, 2, day).await, paid(&mut sql, 3, day).await);
+    let compared = reconcile(&world, day, &[charge(1, on_time.id, "ch_1", day)]).await;
+    assert_eq!((compared.matched, compared.open, compared.waiting), (1, 0, 2));
+    let late = (Class::Late, "waiting".to_owned());
+    assert_eq!(told(&world, shifted.id).await, std::slice::from_ref(&late));
+    // Not whole yet: nobody is called missing by it.
+    let lines = [charge(1, shifted.id, "ch_2", next)];
+    load(&world, &NewReport { is_complete: false, ..report(next, &lines) }, &lines).await;
+    let compared = compare(&world, next).await;
+    assert_eq!((compared.explained, compared.ended.len()), (1, 0));
+    assert_eq!(told(&world, shifted.id).await, [(Class::Late, "explained".to_owned())]);
+    assert_eq!(told(&world, dropped.id).await, [late]);
+    // Whole: its time is over.
+    load(&world, &NewReport { sha256: [1; 32], ..report(next, &lines) }, &lines).await;
+    let compared = compare(&world, next).await;
+    assert_eq!(compared.ended.get(&Class::MissingThere), Some(&1));
+    assert_eq!(told(&world, dropped.id).await, [(Class::MissingThere, "open".to_owned())]);
+    // Compared again, the day says the same; and a report that comes very late explains even this.
+    assert_eq!(
+        compare(&world, day).await.counts,
+        std::collections::BTreeMap::from([(Class::MissingThere, 1)])
+    );
+    reconcile(&world, after, &[charge(1, dropped.id, "ch_3", after)]).await;
+    assert_eq!(told(&world, dropped.id).await, [(Class::MissingThere, "explained".to_owned())]);
+    assert_eq!(told(&world, on_time.id).await, []);
+}
+
+#[tokio::test]
+async fn a_charge_that_was_learned_of_days_later_is_explained_by_the_report_of_its_due_day_that_comes_last() {
+    let world = World::new().await;
+    with_past(&world).await;
+    let mut sql = world.sql().await;
+    let (due, learned) = (days_ago(&world, 6).await, days_ago(&world, 3).await);
+    let noon = due.and_hms_opt(12, 0, 0).expect("noon").and_utc();
+    let row = payment(noon + TimeDelta::hours(1), 1, Status::Completed);
+    put(&mut sql, &row).await;
+    charged_at_noon(&mut sql, &row, learned).await;
+    reconcile(&world, learned, &[]).await;
+    assert_eq!(told(&world, row.id).await, [(Class::Late, "waiting".to_owned())]);
+    let compared = reconcile(&world, due, &[charge(1, row.id, "ch_1", due)]).await;
+    assert_eq!((compared.matched, compared.explained), (1, 1));
+    assert_eq!(told(&world, row.id).await, [(Class::Late, "explained".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_charge_of_an_id_that_has_no_row_is_lost_until_its_report_is_withdrawn() {
+    let world = World::new().await;
+    let day = days_ago(&world, 1).await;
+    let ghost: PaymentId = payment(world.now().await, 77, Status::Pending).id;
+    let lines = [charge(1, ghost, "ch_1", day)];
+    let run = load(&world, &report(day, &lines), &lines).await;
+    assert_eq!(compare(&world, day).await.lost, 1);
+    let intent: Vec<u8> = world.one("SELECT intent FROM lost_charges").await;
+    assert_eq!(intent, ghost.as_uuid().as_bytes()[6..], "the id without its time");
+    assert_eq!(compare(&world, day).await.lost, 1, "still the same one");
+    let by = Operator("key:alice".into());
+    let item = super::desk::items(&world, Default::default()).await.remove(0);
+    world.api.dismiss_item(item.number, &by, "not ours").await.expect("asked").expect("dismissed");
+    compare(&world, day).await;
+    assert_eq!(
+        world.one::<i64>("SELECT count(*) FROM lost_charges").await,
+        1,
+        "a dismissal charges nobody twice"
+    );
+    assert!(world.api.withdraw_report(run.id, &by, "of another installation").await.expect("withdrawn"));
+    assert!(!world.api.withdraw_report(run.id, &by, "again").await.expect("answered"));
+    compare(&world, day).await;
+    assert_eq!(world.one::<i64>("SELECT count(*) FROM lost_charges").await, 0);
+    // The right report of the day is not kept out.
+    reconcile(&world, day, &[]).await;
+}
+
+#[tokio::test]
+async fn a_trial_tells_what_would_be_found_and_leaves_nothing() {
+    let world = World::new().await;
+    let day = days_ago(&world, 1).await;
+    let lines = [charge(1, payment(world.now().await, 5, Status::Pending).id, "ch_1", day)];
+    let new = NewReport { purpose: Purpose::Trial, ..report(day, &lines) };
+    assert_eq!(begin(&world, &new, Shorter::Refuse).await, ReportBegun::Begun);
+    world.worker.load_lines(&new, lines.to_vec()).await.expect("loaded");
+    let order = CompareOrder { gateway: gateway(), day, trial: Some(new.id), grace_days: 1 };
+    let compared = world.worker.compare_day(&order).await.expect("compared");
+    assert_eq!(compared.sample.len(), 1);
+    assert_eq!(compared.sample[0].class, Class::MissingHere);
+    world.worker.forget_trial(&new).await.expect("forgotten");
+    // Nor when the very same bytes count already: it is looked at again, once, and what counts is left alone.
+    let counts = load(&world, &report(day, &lines), &lines).await;
+    let again = NewReport { source: "a copy".into(), purpose: Purpose::Trial, ..report(day, &lines) };
+    assert_eq!(begin(&world, &again, Shorter::Refuse).await, ReportBegun::Begun);
+    world.worker.load_lines(&again, lines.to_vec()).await.expect("loaded");
+    let order = CompareOrder { trial: Some(again.id), ..order };
+    let compared = world.worker.compare_day(&order).await.expect("compared");
+    assert_eq!((compared.sample.len(), compared.counts.get(&Class::MissingHere)), (1, Some(&1)));
+    world.worker.forget_trial(&again).await.expect("forgotten");
+    let stands = world.worker.reconciliation_run(counts.id).await.expect("found").expect("kept");
+    assert_eq!(stands.status, ReportStatus::Loaded, "nothing was compared with it");
+    world.run("TRUNCATE settlement_lines, reconciliation_runs").await;
+    for table in ["settlement_lines", "reconciliation_runs", "reconciliation_items", "lost_charges"] {
+        assert_eq!(world.one::<i64>(&format!("SELECT count(*) FROM {table}")).await, 0, "{table}");
+    }
+}
+
+#[tokio::test]
+async fn lines_are_forgotten_by_the_day_and_the_differences_stay() {
+    let world = World::new().await;
+    let (old, new) = (days_ago(&world, 6).await, days_ago(&world, 1).await);
+    let id = payment(world.now().await, 5, Status::Pending).id;
+    reconcile(&world, old, &[charge(1, id, "ch_1", old)]).await;
+    reconcile(&world, new, &[charge(1, id, "ch_2", new)]).await;
+    assert_eq!(world.worker.drop_old_settlements(5).await.expect("dropped"), 1);
+    assert_eq!(world.worker.drop_old_settlements(5).await.expect("dropped"), 0);
+    assert_eq!(world.one::<i64>("SELECT count(*) FROM settlement_lines").await, 1);
+    assert_eq!(items(&world, Default::default()).await.len(), 2);
+}

@@ -1,0 +1,161 @@
+//! Real backups and a real standby: each comes back as a database that claims nothing.
+//!
+//! A private server that forgets nothing, the tools of its own version, and a worker's pool that never stops: the
+//! server behind its address changes, as in an outage.
+
+use crate::schedule::world::{completed, fresh, new_payment, notice, settings, terms};
+use crate::support::backups::{PrivateServer, succeeds};
+use crate::support::eventually;
+use chrono::TimeDelta;
+use punctual::domain::notice::Notice;
+use punctual::schedule::{
+    Access, ClaimAnswer, CreateAnswer, Early, LossKind, Postgres, Quarantine, Schedule, connect, migrate,
+};
+use sqlx::Connection;
+use sqlx::postgres::PgConnection;
+use std::time::Duration;
+
+/// A server with the schedule on it, and the processes that work with it.
+struct Site {
+    server: PrivateServer,
+    api: Postgres,
+    worker: Postgres,
+}
+
+impl Site {
+    async fn new() -> Self {
+        let server = PrivateServer::new().await;
+        let config = settings(&server.url());
+        migrate(&config).await.expect("migrated");
+        let api = connect(&config, Access::Api).await.expect("the API connects");
+        let worker = connect(&config, Access::Worker).await.expect("a worker connects");
+        Self { server, api, worker }
+    }
+
+    async fn due(&self, key: &str) -> Notice {
+        let due_at = self.worker.database_now().await.expect("a clock") - TimeDelta::seconds(1);
+        let new = new_payment(self.api.installation_secret(), key, due_at);
+        match self.api.create(&new).await.expect("created") {
+            CreateAnswer::Created(view) => notice(&view.payment),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn pay(&self, due: &Notice) {
+        let answers =
+            self.worker.claim(&terms(), std::slice::from_ref(due), &fresh(1)).await.expect("answers");
+        let Some(ClaimAnswer::Claimed(claimed)) = answers.into_iter().next() else { panic!("not won") };
+        let settled = self.worker.settle(vec![completed(*claimed, &due.payment.to_string())]).await;
+        settled.map_err(|failed| failed.error).expect("settled");
+    }
+
+    /// The worker that never stopped asks for this payment until the database answers.
+    async fn asks(&self, due: &Notice) -> ClaimAnswer {
+        eventually("an answer", Duration::from_secs(30), || async {
+            let asked = self.worker.claim(&terms(), std::slice::from_ref(due), &fresh(1)).await;
+            asked.ok().and_then(|answers| answers.into_iter().next())
+        })
+        .await
+    }
+
+    async fn is_held(&self, due: &Notice) {
+        let answer = self.asks(due).await;
+        assert!(matches!(answer, ClaimAnswer::Early { why: Early::Quarantined, .. }), "{answer:?}");
+    }
+
+    async fn quarantine(&self) -> Quarantine {
+        let view =
+            eventually("an answer", Duration::from_secs(30), || async { self.api.quarantines(1).await.ok() })
+                .await;
+        view.open().expect("it is quarantined").clone()
+    }
+}
+
+#[tokio::test]
+async fn a_base_backup_started_as_it_is_claims_nothing_for_a_worker_that_never_stopped() {
+    let mut site = Site::new().await;
+    let paid = site.due("k1").await;
+    site.worker.observe_lineage().await.expect("a sign of life");
+    let home = site.server.base_backup("copy", &[]).await;
+    // What the copy does not know: a charge, and all that a day writes.
+    site.server.run("SELECT pg_logical_emit_message(false, 'traffic', repeat('x', 40000000))").await;
+    site.pay(&paid).await;
+    let later = site.due("k2").await;
+    site.pay(&later).await;
+    site.server.replace(&home).await;
+    site.is_held(&paid).await;
+    let open = site.quarantine().await;
+    assert_eq!(open.kind, LossKind::Log, "{}", open.reason);
+    assert_eq!(open.released_lineage, open.found_lineage, "the timeline is the same");
+    let created = paid.due_at;
+    assert!(open.lost_from <= created + TimeDelta::minutes(1), "{} since {created}", open.lost_from);
+    // Whatever worker asks, also one that remembers nothing.
+    let other = connect(&settings(&site.server.url()), Access::Worker).await.expect("connects");
+    let asked = other.claim(&terms(), std::slice::from_ref(&paid), &fresh(1)).await.expect("an answer");
+    assert!(matches!(asked[0], ClaimAnswer::Early { why: Early::Quarantined, .. }), "{asked:?}");
+}
+
+/// A server on a new timeline is another one, however it came there.
+async fn is_another_lineage(site: &Site, due: &Notice) {
+    site.is_held(due).await;
+    let open = site.quarantine().await;
+    assert_eq!(open.kind, LossKind::Lineage, "{}", open.reason);
+    assert!(open.found_lineage.ends_with("/00000002"), "{}", open.found_lineage);
+    site.server.run("SELECT release_lineage()").await;
+    assert!(matches!(site.asks(due).await, ClaimAnswer::Claimed(_)));
+}
+
+#[tokio::test]
+async fn a_promoted_standby_claims_nothing_until_it_is_released() {
+    let mut site = Site::new().await;
+    let due = site.due("k1").await;
+    site.worker.observe_lineage().await.expect("a sign of life");
+    let home = site.server.base_backup("standby", &["-R"]).await;
+    let url = site.server.url();
+    let promoted = eventually("it is promoted", Duration::from_secs(60), || async {
+        // Of the first server this is an error: it is none.
+        let mut sql = PgConnection::connect(&url).await.ok()?;
+        sqlx::query_scalar::<_, bool>("SELECT pg_promote(true, 30)").fetch_one(&mut sql).await.ok()
+    });
+    // A standby is up for its starter once it is promoted.
+    tokio::join!(site.server.replace(&home), promoted);
+    is_another_lineage(&site, &due).await;
+}
+
+#[tokio::test]
+async fn a_backup_that_was_recovered_claims_nothing_until_it_is_released() {
+    let mut site = Site::new().await;
+    let due = site.due("k1").await;
+    site.worker.observe_lineage().await.expect("a sign of life");
+    let home = site.server.base_backup("recovered", &[]).await;
+    let data = home.join("postgres/data");
+    std::fs::File::create(data.join("recovery.signal")).expect("a file");
+    std::fs::write(data.join("postgresql.auto.conf"), "restore_command = 'false'\n").expect("written");
+    site.server.give_away(&data);
+    site.server.replace(&home).await;
+    is_another_lineage(&site, &due).await;
+}
+
+#[tokio::test]
+async fn a_dump_restored_into_a_fresh_server_claims_nothing() {
+    let mut site = Site::new().await;
+    let due = site.due("k1").await;
+    let file = site.server.path("dump");
+    let mut dump = site.server.tool("pg_dump").await;
+    dump.args(["-Fc", "-f"]).arg(&file).arg("punctual");
+    succeeds(dump);
+    site.pay(&due).await;
+    let home = site.server.home("fresh");
+    site.server.replace(&home).await;
+    for role in ["punctual_owner", "punctual_api", "punctual_worker"] {
+        site.server.run(&format!("CREATE ROLE {role} NOLOGIN")).await;
+    }
+    let mut restore = site.server.tool("pg_restore").await;
+    restore.args(["-d", "punctual", "--exit-on-error"]).arg(&file);
+    succeeds(restore);
+    site.is_held(&due).await;
+    let open = site.quarantine().await;
+    assert_eq!(open.kind, LossKind::Lineage, "{}", open.reason);
+    let server = |lineage: &str| lineage.split('/').next().map(str::to_owned);
+    assert_ne!(server(&open.released_lineage), server(&open.found_lineage));
+}
