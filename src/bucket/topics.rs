@@ -29,6 +29,9 @@ const MAY_BE_UNKNOWN: &str = "min.insync.replicas";
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 
+/// After which every broker knows the settings of a topic that it knows.
+const SETTLED_WITHIN: Duration = Duration::from_secs(5);
+
 /// The declarations, in the order in which people meet them.
 const DECLARED: [&str; 4] = [
     include_str!("../../topics/due-ring.toml"),
@@ -461,7 +464,16 @@ async fn until_visible(
     {
         clock.sleep(Duration::from_millis(50)).await;
     }
-    look(admin, declared, Depth::Full).await
+    // A broker may know a topic a moment before it knows its settings; what else differs does not pass by itself.
+    let settle_by = clock.mono().0 + SETTLED_WITHIN;
+    loop {
+        let found = look(admin, declared, Depth::Full).await?;
+        let passes = |difference: &Difference| matches!(difference, Difference::Setting { .. });
+        if !compare(declared, &found).iter().any(passes) || clock.mono().0 >= settle_by {
+            return Ok(found);
+        }
+        clock.sleep(Duration::from_millis(100)).await;
+    }
 }
 
 #[cfg(test)]
