@@ -374,7 +374,8 @@ fn at_a_bank(account: Currency) -> impl Strategy<Value = Booked> {
     booked(Some(account)).prop_map(move |line| {
         let id: PaymentId =
             line.key.as_deref().and_then(|key| key.get(..36)).expect("a key").parse().expect("an id");
-        let net_minor = if line.currency == account { line.gross_minor } else { line.net_minor };
+        // With no fee taken off, so that the account moves the way the payment does.
+        let net_minor = line.net_minor + line.fee_minor;
         Booked { key: Some(bank_key(id)), charge_ref: None, fee_minor: 0, net_minor, ..line }
     })
 }
