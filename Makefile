@@ -53,7 +53,8 @@ evidence-api: install
 # defects, a million lines, webhooks under failures, a day of chaos reconciled, a restored backup, every event
 # against its schema. Twenty-five minutes after the build at most; PART="names" runs those parts of it.
 evidence-outcomes: install
-	cargo test --locked --release --test evidence --test it --no-run
+	cargo test --locked --features faults --test it --no-run
+	cargo test --locked --release --test evidence --no-run
 	PUNCTUAL_PROFILE=release .ci/with-services cargo test --locked --release --test evidence -- outcomes $(PART)
 
 # A million payments in worlds full of faults, on virtual time, optimised: every promise checked, every

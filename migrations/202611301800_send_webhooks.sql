@@ -17,6 +17,10 @@ CREATE TABLE webhook_endpoints (
     max_concurrency smallint NOT NULL CHECK (max_concurrency BETWEEN 1 AND 100),
     disabled_at timestamptz,
     disabled_reason text CHECK (disabled_reason IN ('asked', 'gone', 'failing')),
+    -- A disabled one is owed what happens until then; later events are not, and what it is still owed is discarded.
+    owed_until timestamptz,
+    -- How many events that were, since it was last disabled.
+    skipped bigint NOT NULL DEFAULT 0 CHECK (skipped >= 0),
     created_at timestamptz NOT NULL,
     changed_at timestamptz NOT NULL,
     -- Its row stays as long as its log, and tells nobody anything.
@@ -29,7 +33,7 @@ CREATE TABLE webhook_endpoints (
     last_success_at timestamptz,
     hold_until timestamptz,
     CONSTRAINT overlap_is_whole CHECK (num_nonnulls(previous_secret, previous_secret_until) IN (0, 2)),
-    CONSTRAINT disabled_says_why CHECK (num_nonnulls(disabled_at, disabled_reason) IN (0, 2)),
+    CONSTRAINT disabled_says_why CHECK (num_nonnulls(disabled_at, disabled_reason, owed_until) IN (0, 3)),
     CONSTRAINT deleted_has_no_secret CHECK ((deleted_at IS NULL) = (secret IS NOT NULL)
                                             AND (deleted_at IS NULL OR previous_secret IS NULL))
 -- The sender's columns are no index's: room on the page for their versions.
@@ -149,6 +153,10 @@ DECLARE
     owed text := 'SELECT EXISTS (SELECT 1 FROM %I d JOIN webhook_endpoints e ON e.id = d.endpoint_id
                   WHERE d.status = ''pending'' AND e.deleted_at IS NULL AND e.disabled_at IS NULL)';
 BEGIN
+    -- As in drop_old_settlements(): days to come are none that are old.
+    IF keep IS NULL OR keep < 1 THEN
+        RAISE EXCEPTION 'at least one day is kept, not %', keep USING ERRCODE = 'invalid_parameter_value';
+    END IF;
     FOR child IN
         SELECT c.relname, 'webhook_tries_' || right(c.relname, 8) AS tries
         FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
@@ -164,6 +172,11 @@ BEGIN
         EXECUTE format('LOCK TABLE %I IN ACCESS EXCLUSIVE MODE', child.relname);
         EXECUTE format(owed, child.relname) INTO owes;
         CONTINUE WHEN owes;
+        -- Of disabled endpoints.
+        EXECUTE format('UPDATE webhook_endpoints e SET skipped = e.skipped + o.count
+                        FROM (SELECT d.endpoint_id, count(*) AS count FROM %I d
+                              WHERE d.status = ''pending'' AND d.seq > 0 GROUP BY d.endpoint_id) AS o
+                        WHERE e.id = o.endpoint_id AND e.deleted_at IS NULL', child.relname);
         EXECUTE format('DROP TABLE %I', child.relname);
         EXECUTE format('DROP TABLE IF EXISTS %I', child.tries);
         dropped := dropped + 1;
@@ -286,10 +299,12 @@ BEGIN
 END
 $$;
 
--- The owner's (`of_actor` is given) and the sender's (it is null). What is owed stays owed, and is sent once it is
--- enabled again. `met` is what the sender met, for the owner to read.
-CREATE FUNCTION disable_webhook_endpoint(of_endpoint uuid, of_actor uuid, why text, met text, by_whom text)
-    RETURNS text
+-- The owner's (`of_actor` is given) and the sender's (it is null). What is owed, and what happens within a week, stays
+-- owed and is sent once it is enabled again. `seen` is the version that the sender called: what its owner has changed
+-- since is another one. `met` is what the sender met, for the owner to read.
+CREATE FUNCTION disable_webhook_endpoint(
+    of_endpoint uuid, of_actor uuid, seen integer, why text, met text, by_whom text
+) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_catalog, pg_temp AS $$
 DECLARE
     held webhook_endpoints;
@@ -301,9 +316,12 @@ BEGIN
         RETURN 'not_found';
     ELSIF held.disabled_at IS NOT NULL THEN
         RETURN 'disabled_before';
+    ELSIF seen <> held.version THEN
+        RETURN 'changed_since';
     END IF;
     at := clock_timestamp();
-    UPDATE webhook_endpoints e SET disabled_at = at, disabled_reason = why, changed_at = at, version = e.version + 1
+    UPDATE webhook_endpoints e SET disabled_at = at, disabled_reason = why, owed_until = at + interval '7 days',
+        skipped = 0, changed_at = at, version = e.version + 1
     WHERE e.id = of_endpoint;
     INSERT INTO webhook_endpoint_acts
     VALUES (of_endpoint, held.version + 1, at, 'disabled', by_whom,
@@ -312,7 +330,8 @@ BEGIN
 END
 $$;
 
--- It starts afresh: what it failed before does not count against it any more.
+-- It starts afresh: what it failed before does not count against it any more. Its act says how many events it missed
+-- for good; they are in the list of events.
 CREATE FUNCTION enable_webhook_endpoint(of_endpoint uuid, of_actor uuid, by_whom text) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_catalog, pg_temp AS $$
 DECLARE
@@ -327,10 +346,11 @@ BEGIN
         RETURN 'enabled_before';
     END IF;
     at := clock_timestamp();
-    UPDATE webhook_endpoints e SET disabled_at = NULL, disabled_reason = NULL, failing_since = NULL,
+    UPDATE webhook_endpoints e SET disabled_at = NULL, disabled_reason = NULL, owed_until = NULL, failing_since = NULL,
         hold_until = NULL, changed_at = at, version = e.version + 1
     WHERE e.id = of_endpoint;
-    INSERT INTO webhook_endpoint_acts VALUES (of_endpoint, held.version + 1, at, 'enabled', by_whom, '{}');
+    INSERT INTO webhook_endpoint_acts
+    VALUES (of_endpoint, held.version + 1, at, 'enabled', by_whom, jsonb_build_object('skipped', held.skipped));
     RETURN 'enabled';
 END
 $$;
@@ -394,15 +414,15 @@ GRANT EXECUTE ON FUNCTION ensure_webhook_days, drop_drained_webhook_days TO punc
 
 -- All but the secrets.
 GRANT SELECT (id, actor_id, url, description, event_types, previous_secret_until, max_concurrency, disabled_at,
-    disabled_reason, created_at, changed_at, deleted_at, version, failing_since, last_success_at, hold_until)
-    ON webhook_endpoints TO punctual_api, punctual_owner;
+    disabled_reason, owed_until, skipped, created_at, changed_at, deleted_at, version, failing_since, last_success_at,
+    hold_until) ON webhook_endpoints TO punctual_api, punctual_owner;
 GRANT SELECT ON webhook_endpoint_acts, webhook_deliveries, webhook_tries TO punctual_api, punctual_owner;
 -- A resend.
 GRANT UPDATE (status, next_try_at, rung, lease_holder, lease_until, fence, delivered_at)
     ON webhook_deliveries TO punctual_api;
 -- The sender's, and the keeper's.
 GRANT SELECT ON webhook_endpoints, webhook_endpoint_acts, webhook_deliveries, webhook_tries TO punctual_worker;
-GRANT UPDATE (failing_since, last_success_at, hold_until) ON webhook_endpoints TO punctual_worker;
+GRANT UPDATE (failing_since, last_success_at, hold_until, skipped) ON webhook_endpoints TO punctual_worker;
 GRANT INSERT ON webhook_deliveries, webhook_tries TO punctual_worker;
 GRANT UPDATE (status, next_try_at, tries, rung, lease_holder, lease_until, fence, last_status, last_error,
     delivered_at) ON webhook_deliveries TO punctual_worker;

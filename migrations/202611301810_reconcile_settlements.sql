@@ -10,6 +10,8 @@ CREATE TABLE reconciliation_runs (
     gateway text NOT NULL,
     day date NOT NULL,
     format text NOT NULL CHECK (length(format) BETWEEN 1 AND 40),
+    -- How it was read beyond that, as the format takes options: the same bytes read otherwise are another report.
+    options text NOT NULL DEFAULT '' CHECK (length(options) <= 4000),
     -- Tells the reports of one day and format apart; empty where there is only one.
     source text NOT NULL CHECK (length(source) <= 200),
     sha256 bytea NOT NULL CHECK (octet_length(sha256) = 32),
@@ -28,9 +30,12 @@ CREATE TABLE reconciliation_runs (
     -- {class: items}, and {"matched": lines}.
     counts jsonb NOT NULL DEFAULT '{}',
     superseded_by uuid,
+    -- People took it out: the same bytes do not count again unless somebody says so.
+    withdrawn_at timestamptz,
     -- Of a failed one: why; of a withdrawn one: who and why.
     note text CHECK (length(note) <= 1000),
     CONSTRAINT ends_have_an_instant CHECK ((status IN ('compared', 'failed', 'superseded')) <= (finished_at IS NOT NULL)),
+    CONSTRAINT withdrawn_is_superseded CHECK (withdrawn_at IS NULL OR status = 'superseded'),
     CONSTRAINT complete_after_its_day CHECK (NOT is_complete OR seen_at >= (day + 1)::timestamp AT TIME ZONE 'UTC')
 );
 CREATE UNIQUE INDEX reconciliation_runs_live ON reconciliation_runs (gateway, day, format, source)
@@ -59,12 +64,18 @@ CREATE TABLE settlement_lines (
     net_currency text NOT NULL CHECK (length(net_currency) = 3),
     key text,
     reference text,
+    -- Of a refund: the charge that it gives back. Of a charge: another name that the gateway has for it.
     charge_ref text,
+    -- The reference is the gateway's own name, which our history has too; a bank has names of its own.
+    own_name boolean NOT NULL,
     raw_hash bytea NOT NULL
 ) PARTITION BY RANGE (report_day);
 CREATE INDEX settlement_lines_by_payment ON settlement_lines (payment_id) WHERE payment_id IS NOT NULL;
 -- Few lines have no payment: they are looked at apart.
 CREATE INDEX settlement_lines_of_nobody ON settlement_lines (run_id, number) WHERE payment_id IS NULL;
+-- Refunds are few, and have names of their own.
+CREATE INDEX settlement_lines_of_refund ON settlement_lines (named_id) WHERE kind = 'refund';
+CREATE INDEX settlement_lines_by_refund_name ON settlement_lines (reference) WHERE kind = 'refund';
 
 -- One difference. Found again by a later comparison it is the same row (its fingerprint), with what people decided.
 CREATE TABLE reconciliation_items (
@@ -90,7 +101,7 @@ CREATE TABLE reconciliation_items (
     evidence jsonb NOT NULL DEFAULT '{}',
     first_seen_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     last_seen_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- When it was counted for alarms, once.
+    -- When people were last told that it is open; null: since it is open they were not.
     told_at timestamptz,
     -- Why it was not repaired when it was last tried.
     not_repaired text,
@@ -104,6 +115,15 @@ CREATE INDEX reconciliation_items_of_day ON reconciliation_items (gateway, day, 
 CREATE INDEX reconciliation_items_of_payment ON reconciliation_items (payment_id) WHERE payment_id IS NOT NULL;
 CREATE INDEX reconciliation_items_unsettled ON reconciliation_items (gateway, class, day, number)
     WHERE status IN ('open', 'waiting');
+
+-- In how many currencies the books of a due day differed when they were last added up, for gauges.
+CREATE TABLE reconciliation_books (
+    gateway text NOT NULL,
+    due_day date NOT NULL,
+    apart integer NOT NULL CHECK (apart >= 0),
+    added_up_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (gateway, due_day)
+);
 
 -- Charges that a report shows under an id that has no row here: commits that were lost (R17, R18). `intent` is the id
 -- without its 48 bits of due time.
@@ -128,6 +148,18 @@ CREATE FUNCTION payment_day(id uuid) RETURNS date
     RETURN (timestamp '1970-01-01'
             + interval '1 millisecond' * ('x' || left(replace(id::text, '-', ''), 12))::bit(48)::bigint)::date;
 
+-- Does a line name another charge than the one that we know? A name that only one of both has says nothing, nor does a
+-- bank's, which names what it booked.
+CREATE FUNCTION names_another(own_name boolean, reference text, other_name text, known text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN coalesce(own_name AND reference <> known AND other_name IS DISTINCT FROM known, false);
+
+-- What a row is told by from other rows of its payment, kind, amount and day: the gateway's own name of what it moved;
+-- where there is none, or it is a bank's, which may number each file from 1, its bytes.
+CREATE FUNCTION line_name(own_name boolean, reference text, raw_hash bytea) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE WHEN own_name AND reference IS NOT NULL THEN reference ELSE encode(raw_hash, 'hex') END;
+
 -- Makes the partition of a report's day; answers whether it was missing.
 CREATE FUNCTION ensure_settlement_day(day date) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_catalog, pg_temp SET timezone = 'UTC' AS $$
@@ -144,6 +176,20 @@ BEGIN
 END
 $$;
 
+-- Tells the planner what a day's lines are, which were written a moment ago: without it, it takes them for next to none,
+-- and looks through all of them for each charge of ours. Answers whether it did.
+CREATE FUNCTION analyse_settlement_day(day date) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_catalog, pg_temp SET timezone = 'UTC'
+    SET lock_timeout = '5s' AS $$
+BEGIN
+    EXECUTE format('ANALYZE %I', 'settlement_lines_' || to_char(day, 'YYYYMMDD'));
+    RETURN true;
+EXCEPTION WHEN lock_not_available THEN
+    -- Somebody else is at it. A comparison without is slow, and no less right.
+    RETURN false;
+END
+$$;
+
 -- Drops the lines of reports more than `keep` days old; answers how many days.
 CREATE FUNCTION drop_old_settlements(keep integer) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_catalog, pg_temp SET timezone = 'UTC'
@@ -153,6 +199,10 @@ DECLARE
     child record;
     dropped integer := 0;
 BEGIN
+    -- Days to come are none that are old.
+    IF keep IS NULL OR keep < 1 THEN
+        RAISE EXCEPTION 'at least one day is kept, not %', keep USING ERRCODE = 'invalid_parameter_value';
+    END IF;
     FOR child IN
         SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
         WHERE i.inhparent = 'settlement_lines'::regclass
@@ -170,18 +220,39 @@ EXCEPTION WHEN lock_not_available THEN
 END
 $$;
 
--- Refunds of a day, which reports must have.
+-- Refunds of a day, which reports must have. Two people ask for each, so there are thousands at most: it is built in a
+-- moment.
 CREATE INDEX refunds_given_back ON refunds (gateway, finished_at) WHERE status = 'refunded';
 
 ALTER TABLE approvals DROP CONSTRAINT approvals_kind_check;
 ALTER TABLE approvals ADD CONSTRAINT approvals_kind_check
-    CHECK (kind IN ('new_epoch', 'redrive', 'refund', 'resolve_refund', 'repair'));
+    CHECK (kind IN ('new_epoch', 'redrive', 'refund', 'resolve_refund', 'repair', 'withdraw'));
+-- A report is of many payments.
+ALTER TABLE approvals ALTER COLUMN payment_id DROP NOT NULL;
+ALTER TABLE approvals ADD CONSTRAINT approvals_of_payments_name_one CHECK ((payment_id IS NULL) = (kind = 'withdraw'));
+CREATE OR REPLACE FUNCTION refuse_second_decision() RETURNS trigger
+    LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'UPDATE' AND OLD.status = 'pending'
+       AND (NEW.id, NEW.kind, NEW.payment_id, NEW.asked_by, NEW.reason, NEW.request, NEW.asked_at, NEW.expires_at)
+           IS NOT DISTINCT FROM
+           (OLD.id, OLD.kind, OLD.payment_id, OLD.asked_by, OLD.reason, OLD.request, OLD.asked_at, OLD.expires_at)
+    THEN
+        RETURN NEW;
+    END IF;
+    RAISE EXCEPTION '% of an approval is refused: it is decided once', TG_OP USING ERRCODE = 'insufficient_privilege';
+END
+$$;
+-- One withdrawal of one report is enough to ask for at a time; approvals are acts of people, thousands at most.
+CREATE UNIQUE INDEX approvals_one_withdrawal ON approvals ((request ->> 'report'))
+    WHERE status = 'pending' AND kind = 'withdraw';
 -- One repair by one line is enough to ask for at a time.
 CREATE UNIQUE INDEX approvals_one_repair ON approvals ((request ->> 'item')) WHERE status = 'pending' AND kind = 'repair';
 
 -- Acts on what the line of one item says: the guard of domain/repair.rs on the locked rows, and what the act does, in
 -- one transaction. The evidence is the item's own, which only who compares can write. `power` is how far whoever asks
--- may go: 'safe', 'automatic' or 'person'. Quarantine does not matter: this is the way out of it (R17).
+-- may go: 'safe', 'automatic' or 'person'; nobody's role may say it for itself (repair_by_person, repair_by_program).
+-- Quarantine does not matter: this is the way out of it (R17).
 CREATE FUNCTION repair_item(
     of_item bigint, power text, whose text, why text, of_version integer, by_approval uuid
 ) RETURNS text
@@ -205,6 +276,9 @@ DECLARE
     keeps_external boolean := false;
     told jsonb;
 BEGIN
+    -- The report before the item, as withdraw_report() locks them.
+    PERFORM 1 FROM reconciliation_items i JOIN reconciliation_runs r ON r.id = (i.evidence ->> 'run')::uuid
+    WHERE i.number = of_item FOR SHARE OF r;
     SELECT i.* INTO item FROM reconciliation_items i WHERE i.number = of_item FOR UPDATE;
     IF item.number IS NULL THEN
         RETURN 'no_such_item';
@@ -281,7 +355,9 @@ BEGIN
         IF second_person IS NULL THEN
             RETURN 'needs_approval';
         END IF;
-    ELSIF power = 'safe' AND (held.status, to_status) IN (('UNKNOWN', 'PARKED'), ('PARKED', 'COMPLETED')) THEN
+    ELSIF power = 'safe' AND (held.status, to_status) IN (('UNKNOWN', 'PARKED'), ('PARKED', 'COMPLETED'))
+          -- Nobody decided that one: it is held because this charge was found before it was claimed.
+          AND held.status_reason IS DISTINCT FROM 'charged_before' THEN
         RETURN 'needs_person';
     END IF;
 
@@ -429,39 +505,98 @@ BEGIN
 END
 $$;
 
--- Takes a report out that counts, by a person's word: it was wrong, and what it said is not to be asked about. Its day
--- is to be compared again; its lines go with the next report of the day, or with their day.
-CREATE FUNCTION withdraw_report(of_run uuid, whose text, why text) RETURNS boolean
+-- Does money hang on this report: a line of it agrees with a row of ours, or made it agree by a repair? Then it is
+-- explained by it, and would not be without it. Of lines that are dropped nobody knows it any more.
+CREATE FUNCTION money_hangs_on(report reconciliation_runs) RETURNS boolean
+    LANGUAGE sql STABLE SET search_path = public, pg_catalog, pg_temp AS $$
+    SELECT EXISTS (
+            SELECT FROM settlement_lines l
+            WHERE l.report_day = report.day AND l.run_id = report.id AND l.kind IN ('charge', 'refund')
+              AND l.payment_id IS NOT NULL
+              AND NOT EXISTS (SELECT FROM reconciliation_items i
+                              WHERE i.payment_id = l.payment_id AND i.evidence ->> 'run' = report.id::text
+                                AND i.evidence ->> 'line' = l.number::text
+                                AND i.status NOT IN ('repaired', 'explained')))
+        OR report.lines > 0 AND NOT EXISTS (SELECT FROM settlement_lines l
+                                            WHERE l.report_day = report.day AND l.run_id = report.id)
+$$;
+
+-- Takes a report out that counts, by a person's word, or by two where money hangs on it: it was wrong, and what it said
+-- is not to be asked about. What only it raised is closed, and what only it explained is asked about again. Its day is
+-- to be compared again; its lines go with the next report of the day, or with their day.
+CREATE FUNCTION withdraw_report(of_run uuid, whose text, why text, by_approval uuid) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_catalog, pg_temp SET timezone = 'UTC' AS $$
 DECLARE
     gone reconciliation_runs;
+    hangs boolean;
+    at timestamptz;
+    second_person text;
+    closed bigint;
+    reopened bigint;
 BEGIN
-    UPDATE reconciliation_runs r SET status = 'superseded', finished_at = clock_timestamp(),
-        note = left(whose || ': ' || why, 1000)
-    WHERE r.id = of_run AND r.status IN ('loaded', 'compared')
-    RETURNING r.* INTO gone;
+    SELECT r.* INTO gone FROM reconciliation_runs r WHERE r.id = of_run FOR UPDATE;
     IF gone.id IS NULL THEN
-        RETURN false;
+        RETURN 'no_such_report';
+    ELSIF gone.status NOT IN ('loaded', 'compared') THEN
+        RETURN 'does_not_count';
     END IF;
-    INSERT INTO operator_acts (operator, act, subject, reason, detail)
-    VALUES (whose, 'withdraw_report', of_run::text, why,
-            jsonb_build_object('gateway', gone.gateway, 'day', gone.day, 'format', gone.format, 'source', gone.source));
-    RETURN true;
+    hangs := money_hangs_on(gone);
+    IF hangs THEN
+        SELECT a.decided_by INTO second_person FROM approvals a
+        WHERE a.id = by_approval AND a.kind = 'withdraw' AND a.status = 'approved' AND a.asked_by = whose
+          AND a.decided_by <> whose AND a.request ->> 'report' = of_run::text;
+        IF second_person IS NULL THEN
+            RETURN 'needs_approval';
+        END IF;
+    END IF;
+    at := clock_timestamp();
+    UPDATE reconciliation_runs r SET status = 'superseded', finished_at = at, withdrawn_at = at,
+        note = left(whose || ': ' || why, 1000)
+    WHERE r.id = of_run;
+    -- What was compared with it is to be compared without it: its day, and where it explained money all days whose
+    -- charges were looked for in it. Thirty days of grace are the most; what is forgotten is not compared again.
+    UPDATE reconciliation_runs r SET status = 'loaded'
+    WHERE r.gateway = gone.gateway AND r.status = 'compared' AND (r.day = gone.day OR hangs AND r.day >= gone.day - 31)
+      AND (r.lines = 0
+           OR EXISTS (SELECT FROM settlement_lines l WHERE l.report_day = r.day AND l.run_id = r.id));
+    UPDATE reconciliation_items i SET status = 'superseded'
+    WHERE i.gateway = gone.gateway AND i.status IN ('open', 'waiting')
+      -- Without any report of the day nothing of it is known to be missing either.
+      AND (i.evidence ->> 'run' = of_run::text
+           OR i.day = gone.day
+              AND NOT EXISTS (SELECT FROM reconciliation_runs o
+                              WHERE o.gateway = gone.gateway AND o.day = gone.day
+                                AND o.status IN ('loaded', 'compared')));
+    GET DIAGNOSTICS closed = ROW_COUNT;
+    UPDATE reconciliation_items i SET status = 'waiting', evidence = '{}', told_at = NULL
+    WHERE i.gateway = gone.gateway AND i.status = 'explained' AND i.field = 'line' AND i.evidence ->> 'run' = of_run::text;
+    GET DIAGNOSTICS reopened = ROW_COUNT;
+    INSERT INTO operator_acts (at, operator, act, subject, reason, detail)
+    VALUES (at, whose, 'withdraw_report', of_run::text, why, jsonb_strip_nulls(jsonb_build_object(
+        'gateway', gone.gateway, 'day', gone.day, 'format', gone.format, 'source', gone.source,
+        'closed', closed, 'reopened', reopened,
+        'approval', CASE WHEN second_person IS NOT NULL THEN by_approval END, 'approvedBy', second_person)));
+    RETURN 'withdrawn';
 END
 $$;
 
-REVOKE ALL ON FUNCTION ensure_settlement_day, drop_old_settlements, repair_item, list_as_parked,
-    park_without_external_id, dismiss_item, withdraw_report FROM PUBLIC;
+REVOKE ALL ON FUNCTION ensure_settlement_day, analyse_settlement_day, drop_old_settlements, repair_item, list_as_parked,
+    park_without_external_id, dismiss_item, money_hangs_on, withdraw_report FROM PUBLIC;
 
-GRANT SELECT ON reconciliation_runs, settlement_lines, reconciliation_items, lost_charges
+GRANT SELECT ON reconciliation_runs, settlement_lines, reconciliation_items, reconciliation_books, lost_charges
     TO punctual_owner, punctual_api, punctual_worker;
 GRANT SELECT ON refunds TO punctual_worker;
-GRANT INSERT, UPDATE, DELETE ON reconciliation_runs TO punctual_worker;
+GRANT INSERT (id, gateway, day, format, options, source, sha256, asked_by, status, lines, is_complete, seen_at, sums),
+    UPDATE (status, finished_at, superseded_by, note, counts), DELETE ON reconciliation_runs TO punctual_worker;
 GRANT INSERT, UPDATE (payment_id), DELETE ON settlement_lines TO punctual_worker;
-GRANT INSERT, UPDATE (run_id, status, ours, evidence, last_seen_at, class, not_repaired, told_at) ON reconciliation_items TO punctual_worker;
+-- What people decide is no program's to write.
+GRANT INSERT (fingerprint, run_id, gateway, day, class, status, payment_id, refund_id, key, reference, field, ours, theirs,
+        amount_minor, currency, evidence),
+    UPDATE (run_id, status, ours, theirs, evidence, last_seen_at, class, not_repaired, told_at)
+    ON reconciliation_items TO punctual_worker;
+GRANT INSERT, UPDATE ON reconciliation_books TO punctual_worker;
 GRANT INSERT, DELETE ON lost_charges TO punctual_worker;
 GRANT UPDATE (run_id) ON lost_charges TO punctual_worker;
 GRANT EXECUTE ON FUNCTION ensure_settlement_day, drop_old_settlements TO punctual_worker, punctual_owner;
-GRANT EXECUTE ON FUNCTION repair_item TO punctual_worker, punctual_api;
-GRANT EXECUTE ON FUNCTION dismiss_item TO punctual_api;
-GRANT EXECUTE ON FUNCTION withdraw_report TO punctual_api, punctual_worker;
+GRANT EXECUTE ON FUNCTION analyse_settlement_day TO punctual_worker;
+GRANT EXECUTE ON FUNCTION dismiss_item, withdraw_report TO punctual_api;

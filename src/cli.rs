@@ -25,6 +25,7 @@ mod quarantine;
 mod remote;
 mod replay;
 mod set_up;
+mod signals;
 #[cfg(feature = "simulation")]
 mod simulate;
 mod webhooks;
@@ -41,7 +42,7 @@ pub use set_up::{Migrate, Rebuild, RebuildPart, Topics};
 use crate::platform::config::{self, Config, Inputs, Loaded, Problems};
 use crate::platform::exit::Exit;
 use crate::platform::shutdown::Shutdown;
-use crate::platform::telemetry;
+use crate::platform::{telemetry, trace};
 use crate::{client, dev, roles};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -237,15 +238,23 @@ pub fn main() -> ExitCode {
     if let Command::Simulate(args) = &cli.command {
         return ended(simulate::simulate(args));
     }
+    let traces = match cli.command.traced_as().map(trace::start).transpose() {
+        Ok(traces) => traces,
+        Err(error) => return ended(Err(Ended::with(Exit::Usage, error.to_string()))),
+    };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return ended(Err(error.into())),
     };
     // `dev` prints its own failures and chooses its own exit code.
     if let Command::Dev(args) = cli.command {
-        return runtime.block_on(dev::run(args, cli.settings));
+        let code = runtime.block_on(dev::run(args, cli.settings));
+        signals::last_spans(runtime, traces);
+        return code;
     }
-    ended(runtime.block_on(run(cli)))
+    let result = runtime.block_on(run(cli));
+    signals::last_spans(runtime, traces);
+    ended(result)
 }
 
 fn ended(result: Result<(), Ended>) -> ExitCode {
@@ -316,43 +325,6 @@ async fn run(cli: Cli) -> Result<(), Ended> {
     }
 }
 
-impl Command {
-    /// What it logs where no variable says otherwise: a person at a command reads its answer.
-    fn usually(&self) -> telemetry::Usually {
-        match self {
-            Self::Role(_)
-            | Self::Publisher(_)
-            | Self::Migrate(_)
-            | Self::Topics(_)
-            | Self::Bucket(_)
-            | Self::Config(_)
-            | Self::Keys(_)
-            | Self::Doctor { .. }
-            | Self::Forecast { .. }
-            | Self::Audit(_)
-            | Self::Health { .. } => telemetry::Usually::Info,
-            Self::Payment(_)
-            | Self::Import(_)
-            | Self::Parked(_)
-            | Self::Refund(_)
-            | Self::Reconcile(_)
-            | Self::Approvals(_)
-            | Self::Acts(_)
-            | Self::Gateway(_)
-            | Self::Switch(_)
-            | Self::Quarantine(_)
-            | Self::ApiKeys(_)
-            | Self::Webhooks(_)
-            | Self::Caps(_)
-            | Self::Assets(_)
-            | Self::Completions { .. }
-            | Self::Dev(_) => telemetry::Usually::Warnings,
-            #[cfg(feature = "simulation")]
-            Self::Simulate(_) => telemetry::Usually::Warnings,
-        }
-    }
-}
-
 impl SettingsArgs {
     /// All layers over each other.
     ///
@@ -380,13 +352,27 @@ async fn run_role(role: Role, config: Config) -> Result<(), Ended> {
         Role::Relay => roles::relay(process).await,
         Role::Worker => roles::worker(process).await,
         Role::Keeper => Box::pin(roles::keeper(process)).await,
-        Role::Publisher => roles::publisher(process).await,
+        Role::Publisher => Box::pin(roles::publisher(process)).await,
         Role::Sandbox => roles::sandbox(process).await,
         Role::All => roles::all(process).await,
     }
 }
 
 impl Role {
+    /// Its command.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Api => "api",
+            Self::Relay => "relay",
+            Self::Worker => "worker",
+            Self::Keeper => "keeper",
+            Self::Publisher => "publisher",
+            Self::Sandbox => "sandbox",
+            Self::All => "all",
+        }
+    }
+
     /// The settings without a default that it cannot start without.
     #[must_use]
     pub fn needs(self) -> &'static [&'static str] {

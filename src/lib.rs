@@ -40,6 +40,7 @@
 //!     the endpoints that its client named ([`publisher::webhooks`]).
 //! 11. [`operations`] is for people: what is parked and what may be done about it, with a second person
 //!     where one is not enough. An act moves one row by its own guard (`domain/parked.rs`), as everything does.
+//!     [`dashboard`] shows the same to people in a browser, and acts through the same routes.
 //! 12. [`reconcile`] reads what gateways and banks say they moved (`reconcile/read`) as
 //!     [`domain::settlement::Line`]s, which the schedule holds against the history.
 //!
@@ -47,7 +48,7 @@
 //! [`gateway`] use [`schedule`], because offsets and charges take its proofs by value.
 //!
 //! Beside the flow: [`domain`] holds the rules (no I/O, no clock), [`platform`] what everything stands
-//! on, [`doctor`] looks for what is wrong with an installation, [`audit`] asks the promises of what was written down, [`sandbox`] a simulated gateway with its own ledger, [`dev`] everything on one machine,
+//! on, [`doctor`] looks for what is wrong with an installation, [`story`] tells one payment's life in sentences, [`audit`] asks the promises of what was written down, [`sandbox`] a simulated gateway with its own ledger, [`dev`] everything on one machine,
 //! [`roles`] the only place that puts parts together, [`client`] a client of our own API, [`cli`] the
 //! command line.
 //!
@@ -199,8 +200,10 @@ pub mod outcome;
 pub mod keeper;
 pub mod publisher;
 pub mod operations;
+pub mod dashboard;
 pub mod reconcile;
 pub mod doctor;
+pub mod story;
 
 pub mod audit;
 pub mod sandbox;

@@ -19,10 +19,11 @@ use crate::platform::reconnect;
 use crate::platform::shutdown::Shutdown;
 use crate::sandbox::{self, SandboxError};
 use crate::schedule::{self, Access, BulkTerms, ConnectError, Postgres};
-use crate::{keeper, operations, relay};
+use crate::{dashboard, keeper, operations, relay};
 use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 mod audit;
 mod doctor;
@@ -50,6 +51,12 @@ pub use reconcile::reconcile_run;
 pub use replay::replay;
 pub use set_up::{migrate, topics};
 pub use worker::worker;
+
+/// What `/readyz` notes while records do not come to Kafka or from it.
+const NO_KAFKA: &str = "not reachable; the late scan pays, and what is not published waits";
+
+/// At the end of a process: a connection that is asked to close waits for its statement.
+const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
 /// One process: what all of its roles share.
 #[derive(Clone)]
@@ -126,6 +133,15 @@ impl Process {
         Ok(())
     }
 
+    /// Closes the connections to the database, which does not keep the process here if it is silent.
+    async fn leave(&self, schedule: &Postgres) {
+        tokio::select! {
+            biased;
+            () = schedule.close() => {}
+            () = self.clock.sleep(CLOSE_WITHIN) => tracing::warn!("the database does not answer; its connections are cut"),
+        }
+    }
+
     /// The name of this process for leases and people.
     fn name(&self, configured: &str) -> String {
         if configured.is_empty() {
@@ -146,6 +162,12 @@ fn failed(error: impl Display) -> Ended {
 
 fn usage(error: impl Display) -> Ended {
     Ended::with(Exit::Usage, error.to_string())
+}
+
+/// A Kafka that is away is told and makes nobody unready: a restart would not bring it back, and payments do without it.
+fn noting_kafka(readiness: Readiness, producer: &bucket::Producer) -> Readiness {
+    let delivers = producer.delivers();
+    readiness.noting("kafka", move || (!delivers.is_well()).then(|| NO_KAFKA.to_owned()))
 }
 
 /// An address that is none is a wrong setting; one that cannot be had is the machine's state.
@@ -196,13 +218,19 @@ pub async fn api(mut process: Process) -> Result<(), Ended> {
         let ring = look::Ring { schedule: schedule.clone(), config: process.config.clone() };
         intake.surveying(Arc::new(ring))
     };
-    let desk =
-        operations::Desk::new(intake.clone(), &process.config.operations).knowing(&process.config.gateway);
-    let beside = health.merge(desk.routes());
+    let desk = operations::Desk::new(intake.clone(), &process.config.operations)
+        .knowing(&process.config.gateway, &process.config.reconcile);
+    let desk = desk.routes();
+    let clock = process.clock.clone();
+    let tools = (clock, process.dice.clone());
+    let stop = Some(process.shutdown.receiver());
+    let pages = dashboard::Ui::new(intake.clone(), desk.clone(), tools, &process.config, stop);
+    let beside = health.merge(desk).merge(pages.routes());
     tracing::info!(listen = api.listen, "the API serves");
     let limits = intake::Limits::from(api);
-    intake::serve(listener, intake.router(beside), limits, process.clock, process.shutdown.receiver()).await;
-    schedule.close().await;
+    let (clock, asked) = (process.clock.clone(), process.shutdown.receiver());
+    intake::serve(listener, intake.router(beside), limits, clock, asked).await;
+    process.leave(&schedule).await;
     Ok(())
 }
 
@@ -226,7 +254,8 @@ pub async fn relay(process: Process) -> Result<(), Ended> {
     let kafka = &process.config.kafka;
     require_topics(kafka).await?;
     let Some(schedule) = process.connect(Access::Worker).await? else { return Ok(()) };
-    process.serve_health(process.postgres_is_ready(&schedule)).await?;
+    let producer = bucket::Producer::new(kafka, process.clock.clone()).map_err(usage)?;
+    process.serve_health(noting_kafka(process.postgres_is_ready(&schedule), &producer)).await?;
     let settings = &process.config.relay;
     let relay = relay::Relay {
         holder: process.name(&settings.name),
@@ -240,13 +269,10 @@ pub async fn relay(process: Process) -> Result<(), Ended> {
         },
         clock: process.clock.clone(),
     };
-    let ring = relay::Ring {
-        producer: bucket::Producer::new(kafka, process.clock.clone()).map_err(usage)?,
-        names: bucket::Names::new(&kafka.topic_prefix),
-    };
+    let ring = relay::Ring { producer, names: bucket::Names::new(&kafka.topic_prefix) };
     tracing::info!(holder = relay.holder, "the relay works");
     let ended = relay::run(&relay, &schedule, &ring, &process.shutdown).await;
-    schedule.close().await;
+    process.leave(&schedule).await;
     ended.map_err(failed)
 }
 
@@ -281,6 +307,11 @@ pub async fn keeper(process: Process) -> Result<(), Ended> {
             approve_above_minor: people.approve_above_minor,
         },
     };
+    let forecasts = keeper::Forecasts {
+        schedule: schedule.clone(),
+        gateway: GatewayName(process.config.gateway.name.clone()),
+    };
+    let minutes = keeper::Minutes { schedule: schedule.clone() };
     let lineage = keeper::Lineage { schedule: schedule.clone(), last: None };
     let daily = reconcile::daily(&process.config, process.clock.clone(), schedule.clone())?;
     let compare_every = process.config.reconcile.retry_every;
@@ -296,11 +327,13 @@ pub async fn keeper(process: Process) -> Result<(), Ended> {
         keeper::every(forgets, settings.partitions_every, keeper::Nudge::default(), clock(), stop()),
         keeper::every(bounds, settings.partitions_every, keeper::Nudge::default(), clock(), stop()),
         keeper::every(watch, settings.backlog_every, keeper::Nudge::default(), clock(), stop()),
+        keeper::every(forecasts, settings.backlog_every, keeper::Nudge::default(), clock(), stop()),
+        keeper::every(minutes, keeper::Minutes::EVERY, keeper::Nudge::default(), clock(), stop()),
         keeper::every(lineage, settings.reap_every, keeper::Nudge::default(), clock(), stop()),
         keeper::every(bulk, people.bulk_every, keeper::Nudge::default(), clock(), stop()),
         keeper::every(daily, compare_every, keeper::Nudge::default(), clock(), stop()),
     );
-    schedule.close().await;
+    process.leave(&schedule).await;
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use super::{
 use crate::bucket::dump::{Dump, DumpedEvent, DumpedNotice, Place};
 use crate::domain::bucket::Channel;
 use crate::domain::history::{Event, FIRST_PREV, HistoryRow};
-use crate::domain::ids::{Epoch, Fence, PaymentId};
+use crate::domain::ids::{Epoch, Fence, GatewayName, PaymentId};
 use crate::domain::state::{Cause, Status};
 use crate::platform::exit::Exit;
 use crate::schedule::audit::{AttemptRow, KeyRow, PaymentRow, Told};
@@ -126,6 +126,7 @@ fn payment(history_hash: [u8; 32]) -> PaymentRow {
     PaymentRow {
         due_day: id().due_day(),
         id: id(),
+        gateway: GatewayName("sandbox".into()),
         status: Status::Completed,
         reason: None,
         due_at: due(),

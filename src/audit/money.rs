@@ -196,7 +196,7 @@ pub(super) fn sums_are_equal(records: &Records, index: &Index<'_>) -> Checked {
     for payment in records.payments.iter().filter(|payment| !index.is_in_motion(payment.id)) {
         let listed = index.charged.contains(&payment.id)
             && (matches!(payment.status, Status::Unknown | Status::Processing | Status::Parked)
-                || reconciled::is_listed(records, payment.id));
+                || reconciled::is_listed(records, payment));
         if matches!(payment.status, Status::Completed | Status::Refunded) || listed {
             sums.entry(&payment.currency).or_default().1 += i128::from(payment.amount);
         }

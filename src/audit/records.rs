@@ -19,7 +19,7 @@
 //! | `state` | of a read: the payment's status in the answer |
 
 use crate::bucket::dump::{Dump, Place};
-use crate::domain::ids::PaymentId;
+use crate::domain::ids::{GatewayName, PaymentId};
 use crate::domain::state::Status;
 use crate::platform::config::Config;
 use crate::schedule::audit::{AttemptRow, DifferenceRow, KeyRow, PaymentRow, RefundRow, Told};
@@ -231,8 +231,8 @@ pub struct Records {
     pub refunds: Vec<RefundRow>,
     /// D: by payment; what comparisons with reports found, and is still so.
     pub differences: Vec<DifferenceRow>,
-    /// D: days that were compared with a whole report, in order.
-    pub compared: Vec<NaiveDate>,
+    /// D: days that were compared with a whole report, of each gateway, in order.
+    pub compared: Vec<(GatewayName, NaiveDate)>,
 }
 
 /// The settings that the installation ran with, as far as promises depend on them.

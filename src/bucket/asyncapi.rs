@@ -19,15 +19,16 @@ const BINDING: &str = "0.5.0";
 const DIALECT: &str = "application/schema+json;version=draft-2020-12";
 
 /// Each header that a record may carry: its name, the form of its value, and what it is for.
-const HEADERS: [(&str, &str, &str); 6] = [
+const HEADERS: [(&str, &str, &str); 7] = [
     ("bucket", "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}Z$", "The exact minute that the notice is for."),
     ("not-before", "^[0-9]+$", "notBefore in milliseconds since 1970, for tools that read no JSON."),
     ("relay", "^[0-9]+/[0-9]+$", "Residue and fencing epoch of the relay that wrote it."),
     (
         "mac",
         "^[0-9a-f]{64}$",
-        "HMAC-SHA256 under the installation's secret; without it a notice proves nothing.",
+        "HMAC-SHA256 under the installation's secret; without it a record proves nothing.",
     ),
+    ("again", "^1$", "A replay repeats what went out before; its first appearance is none of these."),
     (
         "traceparent",
         "^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$",

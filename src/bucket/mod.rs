@@ -36,4 +36,4 @@ pub use members::{MembersError, members};
 pub use names::Names;
 pub use notice::{BadNotice, BadNoticeReason, Envelope, Read, decode, value_of};
 pub use offsets::{Completed, Offsets, Position, Proof, SharedOffsets, Watermark};
-pub use producer::{NotAcknowledged, Outgoing, Producer};
+pub use producer::{Delivers, NotAcknowledged, Outgoing, Producer};

@@ -23,7 +23,8 @@ use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord, Producer as _};
 use std::fmt;
 use std::pin::pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The client gives up a record after this, in ms. What was not published by then is the late scan's, or nearly.
@@ -78,6 +79,24 @@ pub struct Producer {
     clock: SharedClock,
     /// Replaced after a fatal error, and when it gave up or is stuck, since it may never send again.
     current: Mutex<FutureProducer<Logged>>,
+    delivers: Delivers,
+}
+
+/// Whether all of the last batch was acknowledged: for health, which asks no broker of its own.
+#[derive(Debug, Clone)]
+pub struct Delivers(Arc<AtomicBool>);
+
+impl Delivers {
+    /// `true` also before the first batch.
+    #[must_use]
+    pub fn is_well(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// A batch was held back because Kafka did not answer another question; the next one that is acknowledged ends it.
+    pub(crate) fn held_back(&self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
 }
 
 impl fmt::Debug for Producer {
@@ -107,7 +126,13 @@ impl Producer {
             .set("partitioner", "murmur2_random")
             .set("allow.auto.create.topics", "false");
         let current = Mutex::new(settings.create_with_context(Logged)?);
-        Ok(Self { settings, clock, current })
+        Ok(Self { settings, clock, current, delivers: Delivers(Arc::new(AtomicBool::new(true))) })
+    }
+
+    /// Whether it delivers, from now on.
+    #[must_use]
+    pub fn delivers(&self) -> Delivers {
+        self.delivers.clone()
     }
 
     /// Publishes a batch, in its order within each partition, and waits for every report: at most
@@ -160,6 +185,7 @@ impl Producer {
             self.replace(&producer, &reason);
         }
         self.let_go(producer);
+        self.delivers.0.store(failed.first.is_none(), Ordering::Relaxed);
         failed.into_result()
     }
 

@@ -14,6 +14,8 @@
 //! Lists are printed as their pages come, whatever the form, so memory does not grow with them. On a
 //! terminal the first page gives the widths of the columns.
 
+pub(super) use crate::story::{at, plain};
+
 use super::Ended;
 use crate::domain::money::{Currency, Minor, Money};
 use crate::domain::state::Status;
@@ -119,11 +121,6 @@ impl Face {
     }
 }
 
-/// A text on one line that cannot drive a terminal.
-pub(super) fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
-
 /// One column of a list: its headline, and the text of an item.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Column {
@@ -131,16 +128,6 @@ pub(super) struct Column {
     pub(super) head: &'static str,
     /// Of one item of the list.
     pub(super) of: fn(&Value) -> String,
-}
-
-/// The text at a JSON pointer; nothing for what is not there.
-pub(super) fn at(item: &Value, pointer: &str) -> String {
-    match item.pointer(pointer) {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => plain(text),
-        Some(Value::Array(items)) => items.iter().map(|item| at(item, "")).collect::<Vec<_>>().join(","),
-        Some(other) => plain(&other.to_string()),
-    }
 }
 
 /// The amount of an item with its currency, in major units, as people write it; in minor units where the

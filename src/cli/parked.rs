@@ -11,6 +11,7 @@ use super::payment::{attempt_line, walked};
 use super::remote::{Act, Remote, acted, confirm, looked_up, of_client, said_something};
 use crate::platform::config::Config;
 use crate::platform::exit::Exit;
+use crate::story::may;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Map, Value, json};
 
@@ -303,23 +304,6 @@ async fn foretold(remote: &Remote, asked: &Redrive) -> Result<(), Ended> {
     let yes = all.iter().filter(|line| line["would"] == "yes").count();
     say(&format!("dry run: {yes} of {} may be released", all.len()));
     Ok(())
-}
-
-/// The sentence for why an act is not possible, or nothing.
-fn why_not(may: &Value) -> String {
-    let explanation = at(may, "/explanation");
-    if explanation.is_empty() { at(may, "/whyNot") } else { explanation }
-}
-
-/// What the API says of an act: `yes`, whether it needs a second person, or why not.
-pub(super) fn may(record: &Value, act: &str) -> String {
-    let acts = record.get("may").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let Some(one) = acts.iter().find(|one| at(one, "/act") == act) else { return "no".to_owned() };
-    match (one["possible"] == true, one["needsApproval"] == true) {
-        (true, false) => "yes".to_owned(),
-        (true, true) => "with a second person".to_owned(),
-        (false, _) => format!("no: {}", why_not(one)),
-    }
 }
 
 /// One of them for people: what is known, then what may be done.

@@ -18,9 +18,10 @@ pub(super) enum Quarantine {
         #[arg(short, long, value_enum, default_value_t)]
         output: Output,
     },
-    /// Hold all claims: you know of a restore before anything proved it. Exit code 6 if they are held.
+    /// Hold all claims: you know of a restore before anything proved it. Where they are held already, say since when
+    /// commits are missing; exit code 6 without that.
     Enter {
-        /// Since when commits may be missing, as 2030-01-31T09:00:00Z.
+        /// Since when commits may be missing, as 2030-01-31T09:00:00Z; no later than what is proven to be.
         #[arg(long, value_name = "TIME")]
         lost_from: Option<String>,
         #[command(flatten)]

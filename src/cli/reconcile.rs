@@ -91,6 +91,7 @@ pub(super) enum Reconcile {
         act: Act,
     },
     /// Take a wrong report out: its lines count no more. Run its day again with the right one.
+    #[command(after_long_help = WITHDRAW_HELP)]
     Withdraw {
         /// As `list` shows it.
         #[arg(value_name = "RECONCILIATION_ID")]
@@ -104,7 +105,7 @@ const RUN_HELP: &str = "\
 Without --file the report is fetched from the gateway (gateway.settlement_url). A report is used whole or not at \
 all: one that was cut short or is malformed changes nothing, and its line is named. The same report again changes \
 nothing either; a newer one of the same day takes the older one's place, a shorter one only with \
---even-if-shorter. A report of a day that still goes on is compared for what it has, and nothing is called \
+--even-if-shorter; one that was withdrawn stays out, unless --even-if-withdrawn says that it is right. A report of a day that still goes on is compared for what it has, and nothing is called \
 missing for it.
 
 Examples:
@@ -113,7 +114,7 @@ Examples:
   punctual reconcile run --gateway sandbox --day 2030-01-31 --dry-run -o json
 
 Exit codes: 0 nothing is left for people; 10 items wait for them; 11 the day's report is not complete; 1 no report, \
-or a malformed one; 2 the command line; 6 a shorter report than the one on record.";
+or a malformed one; 2 the command line; 6 a shorter report than the one on record, or one that was withdrawn.";
 
 const ITEMS_HELP: &str = "\
 --csv is for spreadsheets: amounts stay numbers, and no text in it can run as a formula.
@@ -133,6 +134,13 @@ CANCELLED for us and charged at the gateway needs a second person.
 
 Exit codes: 0 done; 4 a second person must agree, or the key may not; 5 no such item; 6 its state, or the payment's, \
 does not allow it.";
+
+const WITHDRAW_HELP: &str = "\
+What only this report raised is closed, what only it explained is open to question again, and the same file does not \
+come back by itself. A report that explains money needs a second person: if a line of it agrees with a payment, or \
+repaired one. Payments that it repaired stay as they are.
+
+Exit codes: 0 done; 4 a second person must agree, or the key may not; 5 no such report; 6 it does not count.";
 
 /// Which report, and how it is read.
 #[derive(Debug, Clone, Args)]
@@ -155,6 +163,9 @@ pub struct ReconcileRun {
     /// Take it although it has fewer lines than the one on record for this day.
     #[arg(long)]
     pub even_if_shorter: bool,
+    /// Take it although people withdrew the very same file before.
+    #[arg(long)]
+    pub even_if_withdrawn: bool,
     /// Say what it would find, and keep nothing.
     #[arg(long)]
     pub dry_run: bool,

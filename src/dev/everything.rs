@@ -153,6 +153,9 @@ fn sets(args: &Args, services: &Services) -> Vec<String> {
         "api.drain_grace=0s".to_owned(),
         "database.partition_days_ahead=33".to_owned(),
         "database.pool=4".to_owned(),
+        "dashboard.environment=development".to_owned(),
+        // Plain http, on this machine alone.
+        "dashboard.secure_cookie=false".to_owned(),
     ]
 }
 

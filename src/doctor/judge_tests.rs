@@ -176,6 +176,7 @@ fn an_open_breaker_is_bad_and_a_pause_once_it_is_an_hour_old() {
 #[test]
 fn a_stale_reconciliation_counts_where_reports_can_be_had_and_open_differences_always() {
     let standing = |hours: Option<i64>, open: i64| ReconciliationStanding {
+        sums_apart: 0,
         gateway: GatewayName("sandbox".into()),
         last_success_at: hours.map(|hours| now() - TimeDelta::hours(hours)),
         last_day: None,

@@ -8,7 +8,7 @@
 
 use super::event_type::{EventType, event_type};
 use super::history::{Event, HistoryRow};
-use super::ids::{ActorId, GatewayName};
+use super::ids::{ActorId, GatewayName, Operator};
 use super::money::Money;
 use super::reason::Reason;
 use super::state::{Cause, Status};
@@ -190,6 +190,7 @@ fn reason(row: &HistoryRow, detail: &Map<String, Value>) -> Option<Reason> {
             | Status::Parked
             | Status::Refunded => None,
         },
+        Event::Moved(Cause::Cancelled) if Operator::is_named(&row.by) => Some(Reason::CancelledByOperator),
         Event::Moved(Cause::Cancelled) => Some(Reason::CancelledByClient),
         Event::Moved(Cause::DeadlinePassed) => Some(Reason::DeadlinePassed),
         Event::Moved(Cause::LeaseExpired) => Some(Reason::LeaseExpired),

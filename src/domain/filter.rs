@@ -32,6 +32,8 @@ use super::payment::Payment;
 use super::reason::Reason;
 use super::state::Status;
 use chrono::{DateTime, SecondsFormat, Utc};
+use serde::{Deserialize, Serialize};
+use std::borrow::Borrow;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
@@ -39,10 +41,10 @@ use std::str::FromStr;
 mod parse;
 
 /// Most characters of a filter.
-pub const MOST_CHARACTERS: usize = 1_000;
+pub const MOST_CHARACTERS: usize = 2_000;
 /// Most terms of a filter.
 pub const MOST_TERMS: usize = 20;
-/// Most values of a term.
+/// Most values of a term. As many ids fit into a filter.
 pub const MOST_VALUES: usize = 50;
 
 /// Why a text is no filter.
@@ -126,8 +128,9 @@ pub struct Term {
     pub test: Test,
 }
 
-/// A whole filter; all terms must hold, and without any everything passes.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// A whole filter; all terms must hold, and without any everything passes. It is kept as its printed text.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Filter {
     /// In the order written.
     pub terms: Vec<Term>,
@@ -138,6 +141,20 @@ impl FromStr for Filter {
 
     fn from_str(text: &str) -> Result<Self, FilterError> {
         parse::filter(text)
+    }
+}
+
+impl TryFrom<String> for Filter {
+    type Error = FilterError;
+
+    fn try_from(text: String) -> Result<Self, FilterError> {
+        text.parse()
+    }
+}
+
+impl From<Filter> for String {
+    fn from(filter: Filter) -> Self {
+        filter.to_string()
     }
 }
 
@@ -239,7 +256,10 @@ impl<T: Ord + Clone> Among<T> {
 
     /// Does a value pass that may be missing? A missing one is none of any.
     #[must_use]
-    pub fn holds(&self, value: Option<&T>) -> bool {
+    pub fn holds<Q: Ord + ?Sized>(&self, value: Option<&Q>) -> bool
+    where
+        T: Borrow<Q>,
+    {
         let only = self.only.as_ref().is_none_or(|only| value.is_some_and(|value| only.contains(value)));
         only && value.is_none_or(|value| !self.never.contains(value))
     }
@@ -324,17 +344,50 @@ impl Filter {
     }
 }
 
+/// What a filter asks of, wherever it was read.
+#[derive(Debug, Clone, Copy)]
+pub struct Outline<'a> {
+    /// The id.
+    pub id: PaymentId,
+    /// The state.
+    pub status: Status,
+    /// Why it stands so.
+    pub reason: Option<Reason>,
+    /// When it is due.
+    pub due_at: DateTime<Utc>,
+    /// Minor units.
+    pub amount_minor: i64,
+    /// The gateway's name.
+    pub gateway: &'a str,
+    /// The gateway's reference of its charge.
+    pub gateway_ref: Option<&'a str>,
+}
+
 impl Conditions {
     /// Does this payment pass? Of the actor's name a payment knows nothing.
     #[must_use]
     pub fn holds(&self, payment: &Payment) -> bool {
-        self.statuses.holds(Some(&payment.status))
-            && self.reasons.holds(payment.reason.as_ref())
-            && self.gateways.holds(Some(&payment.gateway.0))
-            && self.references.holds(payment.gateway_ref.as_ref())
-            && self.ids.holds(Some(&payment.id))
-            && self.due.holds(payment.due_at)
-            && self.amount.holds(payment.amount.minor.get())
+        self.holds_of(&Outline {
+            id: payment.id,
+            status: payment.status,
+            reason: payment.reason,
+            due_at: payment.due_at,
+            amount_minor: payment.amount.minor.get(),
+            gateway: &payment.gateway.0,
+            gateway_ref: payment.gateway_ref.as_deref(),
+        })
+    }
+
+    /// Does what is known of a payment pass? Of the actor's name nothing is asked here either.
+    #[must_use]
+    pub fn holds_of(&self, known: &Outline<'_>) -> bool {
+        self.statuses.holds(Some(&known.status))
+            && self.reasons.holds(known.reason.as_ref())
+            && self.gateways.holds(Some(known.gateway))
+            && self.references.holds(known.gateway_ref)
+            && self.ids.holds(Some(&known.id))
+            && self.due.holds(known.due_at)
+            && self.amount.holds(known.amount_minor)
     }
 }
 

@@ -34,6 +34,8 @@ pub struct Due {
     pub precision: Precision,
     /// The first of them that was met; `None`: there is none.
     pub first_at: Option<DateTime<Utc>>,
+    /// When that was so, by the database's clock.
+    pub counted_at: DateTime<Utc>,
 }
 
 /// A span with what becomes of its work.
@@ -96,6 +98,7 @@ mod tests {
                     count: *count,
                     precision: Precision::Exact,
                     first_at: None,
+                    counted_at: start(),
                 }
             })
             .collect()

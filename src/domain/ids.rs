@@ -156,6 +156,12 @@ impl Operator {
         Self(format!("key:{actor_name}"))
     }
 
+    /// Is this `done_by` a person's, and not an actor's or a process's?
+    #[must_use]
+    pub fn is_named(done_by: &str) -> bool {
+        done_by.starts_with("key:") || done_by.starts_with("oidc:")
+    }
+
     /// Whom this issuer calls by this subject.
     #[must_use]
     pub fn of_token(issuer: &str, subject: &str) -> Self {

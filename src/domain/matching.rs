@@ -46,10 +46,19 @@ pub struct Ours {
 /// Which of the charges of one payment a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// The only one, or the one that counts: of the reference that we know, or the first.
+    /// The only one, or the one that counts: of the reference that we know, or else the first.
     Counts,
     /// One more.
     Extra,
+}
+
+/// Whose name a line of a charge bears.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Name {
+    /// That of the charge that we know, or none that can be held against it.
+    Fits,
+    /// Another charge's than the one that we know.
+    Another,
 }
 
 /// What a line of a charge says.
@@ -59,6 +68,8 @@ pub struct Theirs {
     pub is_ours: bool,
     /// Which of the payment's.
     pub place: Place,
+    /// Under whose name.
+    pub name: Name,
     /// At which gateway.
     pub gateway: GatewayName,
     /// What was taken.
@@ -94,6 +105,9 @@ pub fn classify(theirs: &Theirs, ours: Option<&Ours>) -> Option<Difference> {
         differs(Class::MissingHere, "gateway")
     } else if !is_charged(ours.status) {
         differs(Class::MissingHere, "status")
+    } else if theirs.name == Name::Another {
+        // The one that we know is another, wherever it stands.
+        differs(Class::DuplicateCharge, "charge")
     } else if ours.amount.currency != theirs.currency {
         differs(Class::CurrencyMismatch, "currency")
     } else if ours.amount.minor.get() != theirs.gross_minor {

@@ -2,7 +2,7 @@
 //! statement that compares. **Promise**: each class that a line can have, each state, each order of two differences.
 
 use super::ids::GatewayName;
-use super::matching::{Class, Ours, Place, Theirs};
+use super::matching::{Class, Name, Ours, Place, Theirs};
 use super::money::{Currency, Minor, Money};
 use super::state::Status;
 
@@ -28,6 +28,7 @@ fn line() -> Theirs {
     Theirs {
         is_ours: true,
         place: Place::Counts,
+        name: Name::Fits,
         gateway: GatewayName("sandbox".into()),
         gross_minor: 1_000,
         currency: currency("EUR"),
@@ -47,6 +48,7 @@ fn row(status: Status) -> Option<Ours> {
 pub fn cases() -> Vec<MatchCase> {
     let mut all = by_row();
     all.extend(by_line());
+    all.extend(by_name());
     all
 }
 
@@ -74,6 +76,31 @@ fn by_row() -> Vec<MatchCase> {
         case("parked", line(), row(Status::Parked), Some((Class::MissingHere, "status"))),
         case("an id that nobody made", line(), None, Some((Class::MissingHere, "payment"))),
         case("another gateway's", line(), moved(&elsewhere), Some((Class::MissingHere, "gateway"))),
+    ]
+}
+
+/// Lines of a charge that we know by another name.
+fn by_name() -> Vec<MatchCase> {
+    let another = || Theirs { name: Name::Another, ..line() };
+    vec![
+        case(
+            "the only line, of another charge than ours",
+            another(),
+            row(Status::Completed),
+            Some((Class::DuplicateCharge, "charge")),
+        ),
+        case(
+            "another charge than the one that was given back, and of another amount",
+            Theirs { gross_minor: 1, ..another() },
+            row(Status::Refunded),
+            Some((Class::DuplicateCharge, "charge")),
+        ),
+        case(
+            "another name, and nobody calls it charged",
+            another(),
+            row(Status::Parked),
+            Some((Class::MissingHere, "status")),
+        ),
     ]
 }
 

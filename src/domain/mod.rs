@@ -18,10 +18,12 @@ pub mod history;
 pub mod ids;
 pub mod intent;
 pub mod invariants;
+pub mod lateness;
 pub mod lease;
 pub mod matching;
 #[doc(hidden)]
 pub mod matching_cases;
+pub mod matching_refunds;
 pub mod money;
 pub mod notice;
 pub mod pace;
@@ -31,6 +33,9 @@ pub mod reason;
 pub mod refund;
 #[doc(hidden)]
 pub mod refund_cases;
+pub mod refund_repair;
+#[doc(hidden)]
+pub mod refund_repair_cases;
 pub mod refund_resolution;
 #[doc(hidden)]
 pub mod refund_resolution_cases;

@@ -35,6 +35,7 @@ texts! { #[derive(Serialize, Deserialize)] #[serde(rename_all = "snake_case")] R
     Poisoned = "poisoned": "The database refused this row in a batch; it was parked by itself.",
     ChargedBefore = "charged_before": "The gateway charged it before a restore lost that: it is not charged again, and waits for reconciliation.",
     CancelledByClient = "cancelled_by_client": "The client cancelled it before submission started.",
+    CancelledByOperator = "cancelled_by_operator": "An operator cancelled it for the client before submission started.",
     Redriven = "redriven": "An operator released it from parking; its key is looked up before anything is sent.",
     ResolvedNotCharged = "resolved_not_charged": "An operator ended it with evidence that nothing was charged.",
     ChargeFound = "charge_found": "The gateway's settlement report shows a charge of it that nobody here knew of.",

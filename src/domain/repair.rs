@@ -10,11 +10,12 @@
 
 use super::money::Money;
 use super::payment::Payment;
+use super::reason::Reason;
 use super::state::{Cause, Status};
 use super::texts::texts;
 
 texts! { Power, "How far whoever asks for a repair may go.":
-    Safe = "safe": "An unknown outcome is completed by a line that fits; what is pending and charged is parked.",
+    Safe = "safe": "An unknown outcome is completed by a line that fits, and so is what was parked because a restore had lost its charge; what is pending and charged is parked; a refund ends by the line that bears its key.",
     Automatic = "automatic": "Besides, parked payments are completed, and unknown ones parked by a line that does not fit.",
     Person = "person": "Everything; what had failed or was cancelled with a second person.",
 }
@@ -121,7 +122,12 @@ pub fn repair(
             Behind::Program(Power::Safe) if (row.status, to) == (Status::Unknown, Status::Parked) => {
                 Err(NotRepaired::NeedsPerson)
             }
-            Behind::Program(Power::Safe) if row.status == Status::Parked => Err(NotRepaired::NeedsPerson),
+            // Nobody decided that one: it is held because this charge was found before it was claimed.
+            Behind::Program(Power::Safe)
+                if row.status == Status::Parked && row.reason != Some(Reason::ChargedBefore) =>
+            {
+                Err(NotRepaired::NeedsPerson)
+            }
             Behind::Program(_) | Behind::OnePerson | Behind::TwoPeople => Ok(wanted),
         },
     }

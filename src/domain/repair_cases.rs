@@ -4,6 +4,7 @@
 use super::guard_cases::{payment, price};
 use super::money::{Currency, Minor, Money};
 use super::payment::Payment;
+use super::reason::Reason;
 use super::repair::{Behind, Charge, NotRepaired, Power, Repair};
 use super::state::{Cause, Status};
 use chrono::{DateTime, Utc};
@@ -148,6 +149,9 @@ impl Table {
         self.fits("unknown is completed", Unknown, SAFE, COMPLETED);
         self.fits("a claim is waited for", Processing, TwoPeople, Err(NotRepaired::InFlight));
         self.fits("parked is left to people by a careful program", Parked, SAFE, needs_person);
+        self.odd("parked for a charge that a restore lost is completed", (Parked, SAFE), COMPLETED, |it| {
+            it.row.reason = Some(Reason::ChargedBefore);
+        });
         self.fits("parked is completed by a bold program", Parked, AUTOMATIC, COMPLETED);
         self.fits("parked is completed by a person", Parked, OnePerson, COMPLETED);
         self.fits("failed is no program's business", Failed, AUTOMATIC, needs_person);
@@ -185,6 +189,10 @@ impl Table {
             it.amount = less();
         });
         self.odd("parked and charged less is recorded", (Parked, SAFE), RECORDED, |it| it.amount = less());
+        self.odd("parked for a lost charge of less is recorded too", (Parked, SAFE), RECORDED, |it| {
+            it.row.reason = Some(Reason::ChargedBefore);
+            it.amount = less();
+        });
         self.odd("failed and charged less is recorded", (Failed, AUTOMATIC), RECORDED, |it| {
             it.amount = less();
         });

@@ -36,7 +36,7 @@ pub struct Line {
     pub key: Option<String>,
     /// The gateway's name for it.
     pub gateway_ref: Option<String>,
-    /// The gateway's name for the charge that a refund or chargeback belongs to.
+    /// The gateway's name for the charge that a refund or chargeback belongs to; of a charge, another name of it.
     pub charge_ref: Option<String>,
     /// What it is.
     pub kind: Kind,
@@ -57,6 +57,13 @@ pub struct Line {
     pub executed_on: Option<NaiveDate>,
     /// SHA-256 of the line's own bytes in the file, without the line end.
     pub raw_hash: [u8; 32],
+}
+
+/// Are references of this format the names that the gateway itself uses, so that our history has them too? A bank names
+/// what it booked, whatever the gateway called it.
+#[must_use]
+pub fn has_own_names(format: &str) -> bool {
+    !format.starts_with("camt.")
 }
 
 /// The payment and epoch that a key was made of: the inverse of [`super::ids::gateway_key`]. `None` for a key that

@@ -156,6 +156,8 @@ pub(crate) struct Caller {
     pub(crate) operator: Operator,
     /// The key that was used; none with a token.
     pub(crate) key_id: Option<Uuid>,
+    /// What it may do.
+    pub(crate) scopes: Vec<Scope>,
     /// The database's clock.
     pub(crate) now: DateTime<Utc>,
 }
@@ -277,7 +279,9 @@ pub(super) fn permit(known: Option<Known>, scope: Scope, now: Mono) -> Result<Ca
         ));
         return Err(problem);
     }
-    Ok(Caller { actor: known.actor, operator: known.operator, key_id: known.key_id, now })
+    let holds = |scope: &Scope| known.scopes.iter().any(|held| held == scope.as_str());
+    let scopes = Scope::ALL.into_iter().filter(holds).collect();
+    Ok(Caller { actor: known.actor, operator: known.operator, key_id: known.key_id, scopes, now })
 }
 
 fn unauthenticated(how: &str) -> Problem {

@@ -73,8 +73,7 @@ pub(super) async fn post(
     let arrival = parts.extensions.get::<limits::Arrival>().cloned().unwrap_or_default();
     let body = limits::read_batch(body, &arrival).await?;
     let batch = Batch::read(&body)?;
-    let judge =
-        Judge { intake: &intake, actor: &actor, now, traceparent: headers::traceparent(&parts.headers) };
+    let judge = Judge { intake: &intake, actor: &actor, now, traceparent: headers::trace_context(&parts) };
     let items: Vec<Item> = batch.payments.iter().map(|raw| judge.item(raw.get())).collect();
     distinct_keys(&items)?;
     let id = parts.extensions.get::<RequestId>().cloned().unwrap_or_default();

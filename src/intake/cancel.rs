@@ -91,7 +91,8 @@ pub(super) fn respond(answer: &CancelAnswer) -> Result<Response, Problem> {
     }
 }
 
-fn refusal(payment: &Payment) -> Problem {
+/// Why a payment that stands like this is not cancelled.
+pub(crate) fn refusal(payment: &Payment) -> Problem {
     let code = match payment.status {
         // A claim that asks about an older send is as undecided as UNKNOWN itself.
         Status::Processing if is_asked_about(payment) => Code::OutcomeUnknown,

@@ -6,6 +6,7 @@
 
 use super::actor::{Caller, Scope};
 use super::canonical::{self, Digests};
+use super::envelope::About;
 use super::openapi::{Answer, Operation, Parameter, Place};
 use super::problem::{Code, Problem};
 use super::rules::{Allowed, Broken, Request, Terms};
@@ -95,7 +96,7 @@ pub(super) async fn post(
     let schedule = &intake.schedule;
     let answer = match request.judge(&intake.terms, now) {
         Ok(allowed) => {
-            let traceparent = headers::traceparent(&parts.headers);
+            let traceparent = headers::trace_context(&parts);
             let secret = intake.schedule.installation_secret();
             let new = new_payment(secret, actor.id, key, request, allowed, digests, traceparent)?;
             schedule.create(&new).await.map_err(limits::trouble)?
@@ -105,7 +106,7 @@ pub(super) async fn post(
             match earlier.map_err(limits::trouble)? {
                 Some(earlier) => earlier,
                 None => {
-                    let traceparent = headers::traceparent(&parts.headers);
+                    let traceparent = headers::trace_context(&parts);
                     let lost = Posted { key, request, digests, traceparent };
                     lost.again(&intake, actor.id, broken).await?
                 }
@@ -242,6 +243,7 @@ pub(super) fn told(answer: &CreateAnswer) -> Result<(&PaymentView, How), Problem
 
 fn created(view: &PaymentView) -> Response {
     let mut response = json(StatusCode::CREATED, wire::creation(view));
+    response.extensions_mut().insert(About(view.payment.id));
     // A UUID after a fixed path: always a legal header value.
     if let Ok(location) = HeaderValue::from_str(&format!("/v1/scheduled-payments/{}", view.payment.id)) {
         response.headers_mut().insert(LOCATION, location);

@@ -8,12 +8,14 @@
 //! A head that cannot be read at all does not get here: hyper answers it (see `serve`).
 
 use super::card::masked_path;
-use super::headers::{REQUEST_ID, request_id};
+use super::headers::{REQUEST_ID, request_id, traceparent};
 use super::limits::{Arrival, MAX_URI};
 use super::problem::{Code, Problem};
+use crate::domain::ids::PaymentId;
 use crate::platform::clock::SharedClock;
 use crate::platform::dice::SharedDice;
 use crate::platform::metrics;
+use crate::platform::trace::{self, Kind, Span};
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONNECTION, HeaderValue};
@@ -24,7 +26,7 @@ use futures_util::future::{Either, select};
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 use tracing::Instrument;
-use tracing::field::Empty;
+use tracing::field::{Empty, display};
 
 /// What wrapping a request takes.
 #[derive(Clone)]
@@ -37,6 +39,17 @@ pub(super) struct Envelope {
 /// The request's id, for answers that name it within.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RequestId(pub(super) String);
+
+/// The request's own trace context, if it is traced: what a payment is to store, rather than its caller's.
+#[derive(Debug, Clone)]
+pub(super) struct Traced(pub(super) String);
+
+/// The payment that the request made or found, for its line in the log; an answer takes it along.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct About(pub(super) PaymentId);
+
+/// Asked all day by machines that look whether this process lives.
+const NOT_TRACED: [&str; 3] = ["/livez", "/readyz", "/metrics"];
 
 /// Most characters of a path that a refusal repeats.
 const MAX_INSTANCE: usize = 512;
@@ -62,6 +75,10 @@ pub(super) async fn wrap(State(envelope): State<Envelope>, mut request: Request,
     let route = request.extensions().get::<MatchedPath>().map(|matched| matched.as_str().to_owned());
     let span = tracing::info_span!("request", request_id = %id, actor = Empty);
     let began_at = envelope.clock.mono();
+    let mut traced = traced(&request, method, route.as_deref());
+    if let Some(own) = traced.traceparent() {
+        request.extensions_mut().insert(Traced(own));
+    }
 
     let arrival = Arrival::default();
     request.extensions_mut().insert(arrival.clone());
@@ -81,6 +98,8 @@ pub(super) async fn wrap(State(envelope): State<Envelope>, mut request: Request,
     };
 
     let refused = response.extensions_mut().remove::<Problem>();
+    let about = response.extensions_mut().remove::<About>().map(|about| about.0);
+    let about = about.or(refused.as_ref().and_then(|problem| Some(problem.payment?.0)));
     if let Some(problem) = &refused {
         let path: String = masked_path(&path).chars().take(MAX_INSTANCE).collect();
         *response.body_mut() = Body::from(problem.write(&path, &id));
@@ -99,8 +118,33 @@ pub(super) async fn wrap(State(envelope): State<Envelope>, mut request: Request,
     // u64 milliseconds outlast every process.
     let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     let code = refused.map_or("", |problem| problem.code.as_str());
-    span.in_scope(|| tracing::info!(method, route, status = status.as_u16(), code, took_ms, "answered"));
+    traced.say("http.response.status_code", || i64::from(status.as_u16()));
+    traced.say("punctual.request.id", || id);
+    if let Some(payment) = about {
+        traced.say("punctual.payment.id", || payment.to_string());
+    }
+    if status.is_server_error() {
+        traced.failed("the answer is one of 500 to 599");
+    }
+    let (payment, trace_id) = (about.map(display), traced.trace_id());
+    span.in_scope(|| {
+        tracing::info!(method, route, status = status.as_u16(), code, payment, trace_id, took_ms, "answered")
+    });
     response
+}
+
+/// Begins the request's span, as a part of its caller's trace if that has one. Of what the client wrote it says nothing.
+fn traced(request: &Request, method: &'static str, route: Option<&str>) -> Span {
+    if !trace::is_on() || route.is_some_and(|route| NOT_TRACED.contains(&route)) {
+        return Span::default();
+    }
+    let caller = traceparent(request.headers());
+    let mut span = trace::span("request", Kind::Server).told_by(caller.as_deref()).start();
+    let route = route.unwrap_or("none");
+    span.called(|| format!("{method} {route}"));
+    span.say("http.request.method", || method);
+    span.say("http.route", || route.to_owned());
+    span
 }
 
 #[cfg(test)]

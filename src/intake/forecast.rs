@@ -2,7 +2,7 @@
 //!
 //! It needs the scope `ops:read`, because counts over all actors are none of a client's business. The
 //! counts are kept for [`KEPT`], and only one request counts at a time: however many screens show it, the
-//! index is read a few times a minute.
+//! index is read a few times a minute. Days are as old as they say: the keeper counts them.
 
 use super::actor::Scope;
 use super::openapi::{Answer, Operation};
@@ -33,23 +33,32 @@ pub(super) type Counted = Mutex<Option<(Mono, Arc<Forecast>)>>;
 #[derive(Debug, Clone, Default)]
 pub struct Account {
     gateway: Option<GatewayName>,
-    rate: Option<u32>,
+    calls_per_second: u32,
+    lookup_share: u32,
 }
 
 impl Account {
-    /// As configured: the gateway's rate less what is kept for look-ups; a rate of 0 is none.
+    /// As configured; a rate of 0 is none.
     #[must_use]
     pub fn of(gateway: &config::Gateway) -> Self {
-        let share = u64::from(100_u32.saturating_sub(gateway.lookup_share));
-        let charges = u64::from(gateway.rate) * share / 100;
-        let rate = u32::try_from(charges).ok().filter(|rate| *rate > 0);
-        Self { gateway: Some(GatewayName(gateway.name.clone())), rate }
+        Self {
+            gateway: Some(GatewayName(gateway.name.clone())),
+            calls_per_second: gateway.rate,
+            lookup_share: gateway.lookup_share,
+        }
     }
 
-    /// Charges a second that the gateway may be sent; `None`: no limit, or not known here.
+    /// Charges a second that the gateway may be sent: its rate, or what a person holds it to if that is less, without
+    /// what is kept for look-ups. `None`: no limit, or not known here.
     #[must_use]
-    pub fn rate_of(&self, gateway: &GatewayName) -> Option<u32> {
-        self.rate.filter(|_| self.gateway.as_ref() == Some(gateway))
+    pub fn rate_of(&self, of: &GatewayForecast) -> Option<u32> {
+        if self.gateway.as_ref() != Some(&of.gateway) || self.calls_per_second == 0 {
+            return None;
+        }
+        let calls = of.rate_limit.map_or(self.calls_per_second, |limit| limit.min(self.calls_per_second));
+        let share = u64::from(100_u32.saturating_sub(self.lookup_share));
+        // Less than `calls`, so that it fits; a share that leaves less than one leaves one.
+        Some(u32::try_from(u64::from(calls) * share / 100).unwrap_or(calls).max(1))
     }
 }
 
@@ -66,7 +75,7 @@ pub(super) const TOLD: &[Operation] = &[Operation {
 pub(super) async fn get(State(intake): State<Intake>, headers: HeaderMap) -> Result<Response<Body>, Problem> {
     intake.authorise(&headers, Scope::Operate).await?;
     headers::accepts_json(&headers)?;
-    let forecast = counted(&intake).await?;
+    let forecast = intake.forecast().await?;
     // A value of texts and numbers: it cannot fail to be written.
     let body = serde_json::to_vec(&forecast_as_json(&forecast, &intake.account)).unwrap_or_default();
     let mut response = json(StatusCode::OK, body);
@@ -74,18 +83,29 @@ pub(super) async fn get(State(intake): State<Intake>, headers: HeaderMap) -> Res
     Ok(response)
 }
 
-async fn counted(intake: &Intake) -> Result<Arc<Forecast>, Problem> {
-    // Whoever waits here finds the answer of the one before.
-    let mut last = intake.counted.lock().await;
-    let now = intake.clock.mono();
-    if let Some((asked_at, forecast)) = last.as_ref()
-        && now.0.saturating_sub(asked_at.0) < KEPT
-    {
-        return Ok(Arc::clone(forecast));
+impl Intake {
+    /// What falls due, as it was counted a moment ago or is counted now.
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub(crate) async fn forecast(&self) -> Result<Arc<Forecast>, Problem> {
+        // Whoever waits here finds the answer of the one before.
+        let mut last = self.counted.lock().await;
+        let now = self.clock.mono();
+        if let Some((asked_at, forecast)) = last.as_ref()
+            && now.0.saturating_sub(asked_at.0) < KEPT
+        {
+            return Ok(Arc::clone(forecast));
+        }
+        let forecast = Arc::new(self.schedule.forecast(&self.terms.gateways).await.map_err(limits::trouble)?);
+        *last = Some((now, Arc::clone(&forecast)));
+        Ok(forecast)
     }
-    let forecast = Arc::new(intake.schedule.forecast(&intake.terms.gateways).await.map_err(limits::trouble)?);
-    *last = Some((now, Arc::clone(&forecast)));
-    Ok(forecast)
+
+    /// The gateway account whose permitted rate this process knows.
+    pub(crate) fn account(&self) -> &Account {
+        &self.account
+    }
 }
 
 /// The order of fields is the order on the wire.
@@ -115,6 +135,9 @@ struct ShownSpan {
     precision: Precision,
     left_at_end: Option<i64>,
     drained_at: Option<String>,
+    /// Of a day; minutes are of `taken_at`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    counted_at: Option<String>,
 }
 
 /// The forecast as the interface and `punctual forecast -o json` show it.
@@ -129,25 +152,28 @@ pub fn forecast_as_json(forecast: &Forecast, account: &Account) -> serde_json::V
 }
 
 fn gateway(forecast: &Forecast, of: &GatewayForecast, account: &Account) -> ShownGateway {
-    let rate = account.rate_of(&of.gateway);
+    let rate = account.rate_of(of);
     let drained = |spans| drain(forecast.taken_at, of.overdue.count, spans, rate);
-    let shown = |all: Vec<Drained>| all.iter().map(|one| span(one, rate)).collect();
+    let shown = |all: Vec<Drained>, when: fn(&Drained) -> Option<String>| {
+        all.iter().map(|one| span(one, rate, when(one))).collect()
+    };
     ShownGateway {
         gateway: of.gateway.clone(),
         charges_per_second: rate,
         overdue: of.overdue.count,
         overdue_precision: of.overdue.precision,
-        minutes: shown(drained(&of.minutes)),
-        days: shown(drained(&of.days)),
+        minutes: shown(drained(&of.minutes), |_| None),
+        days: shown(drained(&of.days), |one| Some(utc(one.due.counted_at))),
     }
 }
 
-fn span(one: &Drained, rate: Option<u32>) -> ShownSpan {
+fn span(one: &Drained, rate: Option<u32>, counted_at: Option<String>) -> ShownSpan {
     ShownSpan {
         from: utc(one.due.from),
         due: one.due.count,
         precision: one.due.precision,
         left_at_end: rate.map(|_| one.left_at_end),
         drained_at: one.drained_at.map(utc),
+        counted_at,
     }
 }

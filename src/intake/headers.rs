@@ -1,9 +1,11 @@
 //! The headers that decide: read strictly, each exactly once.
 
 use super::card::key_holds_card_number;
+use super::envelope::Traced;
 use super::problem::{Code, Problem};
 use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, IF_NONE_MATCH};
+use axum::http::request::Parts;
 
 /// `Idempotency-Key`.
 pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -170,6 +172,12 @@ pub(super) fn traceparent(headers: &HeaderMap) -> Option<String> {
     let ids = hex(parts.next(), 32)? && hex(parts.next(), 16)?;
     hex(parts.next(), 2)?;
     (version && ids && parts.next().is_none()).then(|| text.to_owned())
+}
+
+/// What a payment stores: the trace of its own request, where that is traced, or else its caller's.
+pub(super) fn trace_context(parts: &Parts) -> Option<String> {
+    let own = parts.extensions.get::<Traced>().map(|own| own.0.clone());
+    own.or_else(|| traceparent(&parts.headers))
 }
 
 #[cfg(test)]

@@ -20,13 +20,16 @@ pub(super) const MAX_BATCH: usize = 8 * 1024 * 1024;
 /// Largest body of a gateway's callback, in bytes.
 pub(super) const MAX_CALLBACK: usize = 64 * 1024;
 
+/// Largest form of the dashboard, in bytes: a page of ids that were ticked, many times.
+const MAX_FORM: usize = 128 * 1024;
+
 /// Longest path with query, in bytes; the reader of heads gives up far later, and without a body.
 pub(super) const MAX_URI: usize = 8 * 1024;
 
 /// Tells whoever cuts a request off whether its body was still arriving, so that nothing can have
 /// been done with it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Arrival(Arc<AtomicBool>);
+pub(crate) struct Arrival(Arc<AtomicBool>);
 
 impl Arrival {
     /// The body has begun to be read and has not ended.
@@ -57,6 +60,14 @@ pub(super) async fn read_callback(body: Body, arrival: &Arrival) -> Result<Bytes
 /// 413 past [`MAX_BATCH`]; 400 for a body that broke off.
 pub(super) async fn read_batch(body: Body, arrival: &Arrival) -> Result<Bytes, Problem> {
     read_at_most(MAX_BATCH, body, arrival).await
+}
+
+/// The same for a form of the dashboard.
+///
+/// # Errors
+/// 413 past [`MAX_FORM`]; 400 for a body that broke off.
+pub(crate) async fn read_form(body: Body, arrival: &Arrival) -> Result<Bytes, Problem> {
+    read_at_most(MAX_FORM, body, arrival).await
 }
 
 async fn read_at_most(most: usize, body: Body, arrival: &Arrival) -> Result<Bytes, Problem> {

@@ -88,7 +88,7 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         place: Place::Query,
         name: "q",
-        schema: r##"{"type":"string","maxLength":1000,"examples":["status:PARKED,UNKNOWN -gateway:other amount:1000.."]}"##,
+        schema: r##"{"type":"string","maxLength":2000,"examples":["status:PARKED,UNKNOWN -gateway:other amount:1000.."]}"##,
         about: "A filter: terms `name:value` apart by blanks, `-` before what must not be, lists with commas, ranges with `..`; names: status, reason, due, amount, gateway, ref, id.",
     },
     Parameter {

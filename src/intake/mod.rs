@@ -43,6 +43,7 @@ mod limits;
 mod list;
 mod node;
 mod openapi;
+mod overview;
 mod outflow;
 mod parameters;
 mod problem;
@@ -71,21 +72,23 @@ mod window_tests;
 pub(crate) use actor::Caller;
 pub use actor::{Scope, actor_name};
 pub use api_keys::LONGEST_OVERLAP;
+pub(crate) use cancel::refusal as cancel_refusal;
 pub use crew::Survey;
 pub use forecast::{Account, forecast_as_json};
 pub(crate) use form::{Form, Pairs};
 pub(crate) use headers::idempotency_key;
 pub use key::{ApiKey, KeyMode, NotAKey};
-pub(crate) use limits::trouble;
+pub(crate) use limits::{Arrival, read_form, trouble};
 pub use openapi::{Answer, Operation, Parameter, Place, document, operations};
 pub use problem::{Code, FieldError, Parts, Problem, Retryable};
+pub(crate) use quota::Attempts;
 pub(crate) use routes::routes;
 pub use routes::{Needs, ROUTES, Route};
 pub use rules::Terms;
 pub use serve::{CannotListen, Limits, listen, serve};
 pub use token::{CannotTakeTokens, Tokens};
 pub use wire::CREATION_RENDERING;
-pub(crate) use wire::utc;
+pub(crate) use wire::{history as history_as_json, standing as standing_as_json, utc};
 
 use crate::domain::ids::GatewayName;
 use crate::domain::lease::Mono;
@@ -119,6 +122,8 @@ pub struct Intake {
     /// What was counted last, for whoever asks next.
     counted: Arc<forecast::Counted>,
     account: Arc<Account>,
+    /// What was read of the last hour, for whoever asks next.
+    pulse: Arc<overview::Read>,
     /// Boxed away, because hardly any installation has one.
     sender: Arc<Option<callback::Sender>>,
     tokens: Option<Arc<Tokens>>,
@@ -163,6 +168,7 @@ impl Intake {
             request_timeout: api.request_timeout,
             counted: Arc::default(),
             account: Arc::default(),
+            pulse: Arc::default(),
             sender: Arc::default(),
             tokens: None,
             batches: Arc::default(),
@@ -228,6 +234,12 @@ impl Intake {
             .layer(axum::middleware::from_fn(parameters::guard))
             .layer(axum::middleware::from_fn_with_state(self, quota::guard))
             .layer(axum::middleware::from_fn_with_state(envelope, envelope::wrap))
+    }
+
+    /// The clients' routes as a stage beside this one asks them: within this process, a refusal in the answer's
+    /// extensions, without a line in the log or a limit of addresses of their own.
+    pub(crate) fn bare(&self) -> Router {
+        routes::router().with_state(self.clone())
     }
 
     /// The actor behind the request's key or token, and the time.

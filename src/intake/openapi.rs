@@ -10,6 +10,7 @@
 //! type. Answers are tight on purpose: a field that the document does not know makes the contract tests fail.
 
 mod desk;
+mod desk_payments;
 mod desk_reconcile;
 mod desk_shapes;
 mod shapes;
@@ -19,7 +20,7 @@ use super::actor::Scope;
 use super::problem::{Code, Problem, Retryable};
 use super::{
     api_keys, batch, callback, cancel, caps, create, crew, docs, events, forecast, history, json, list,
-    proof, read, stream, webhooks,
+    overview, proof, read, stream, webhooks,
 };
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, HeaderValue};
@@ -207,7 +208,7 @@ const TEXT_REFUSALS: &[Code] = &[Code::Empty, Code::TooLong, Code::InvalidCharac
 /// Every route, in the order of the document.
 #[must_use]
 pub fn operations() -> Vec<Operation> {
-    let all: [&[Operation]; 17] = [
+    let all: [&[Operation]; 18] = [
         create::TOLD,
         batch::TOLD,
         list::TOLD,
@@ -219,6 +220,7 @@ pub fn operations() -> Vec<Operation> {
         stream::TOLD,
         webhooks::TOLD,
         forecast::TOLD,
+        overview::TOLD,
         crew::TOLD,
         api_keys::TOLD,
         caps::TOLD,
@@ -226,7 +228,7 @@ pub fn operations() -> Vec<Operation> {
         docs::TOLD,
         OWN,
     ];
-    [all.concat(), desk::TOLD.concat(), desk_reconcile::TOLD.to_vec()].concat()
+    [all.concat(), desk::TOLD.concat(), desk_payments::TOLD.to_vec(), desk_reconcile::TOLD.to_vec()].concat()
 }
 
 const OWN: &[Operation] = &[

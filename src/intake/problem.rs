@@ -108,9 +108,9 @@ codes! {
     IdempotencyKeyReused = "idempotency_key_reused", 409, No, "The key belongs to another request", "This key already created a payment from a different request; differs names the fields. Use a new key for a new payment.";
     ExternalIdConflict = "external_id_conflict", 409, No, "The external id is taken", "A payment of yours that is neither cancelled nor failed has this externalId.";
     ChargedBeforeRestore = "charged_before_restore", 409, No, "It was charged before a restore", "This key's payment was charged under another due time, and a restore lost that. paymentId names it: post it again as it was, with the same key and dueAt, to have it back; it is not charged again. For a new payment use a new key.";
-    AlreadyQuarantined = "already_quarantined", 409, No, "The database is quarantined", "No payment is claimed already; GET /v1/ops/quarantine says since when and why.";
+    AlreadyQuarantined = "already_quarantined", 409, No, "The database is quarantined", "No payment is claimed already; GET /v1/ops/quarantine says since when and why. With lostFrom you say since when commits are missing.";
     NotQuarantined = "not_quarantined", 409, No, "The database is not quarantined", "Claims are made; there is nothing to release.";
-    QuarantineLacks = "quarantine_lacks", 409, No, "Something is missing before the release", "errors names each day that is not compared with the gateway's report, and each repair that is open. What is missing can be overridden by two persons, with anyway.";
+    QuarantineLacks = "quarantine_lacks", 409, No, "Something is missing before the release", "errors names each day that is not compared with the gateway's report, from when on it can be, and each repair that is open. What is missing can be overridden by two persons, with anyway.";
     AlreadyProcessing = "ALREADY_PROCESSING", 409, No, "The payment is being submitted", "Submission to the gateway has started, so it can no longer be cancelled.";
     OutcomeUnknown = "OUTCOME_UNKNOWN", 409, No, "The outcome is not known yet", "A charge may have happened. Its outcome is being asked for; until then it cannot be cancelled, because its gateway does not void.";
     AlreadyFinal = "ALREADY_FINAL", 409, No, "The payment is final", "It was completed, failed or refunded, and nothing is left to cancel.";

@@ -144,12 +144,12 @@ impl Quotas {
 }
 
 /// What is limited; health, metrics and documents are not.
-const LIMITED: &str = "/v1/";
+const LIMITED: [&str; 2] = ["/v1/", "/ui"];
 
 /// Around every route of clients and operators: counts the request for its address, and lets whoever authorises it
 /// know where it is from.
 pub(super) async fn guard(State(intake): State<Intake>, request: Request, next: Next) -> Response {
-    if !request.uri().path().starts_with(LIMITED) {
+    if !LIMITED.iter().any(|limited| request.uri().path().starts_with(limited)) {
         return next.run(request).await;
     }
     let peer = request.extensions().get::<Peer>().copied();
@@ -169,6 +169,26 @@ pub(super) fn too_many(limit: &'static str, wait: Duration) -> Problem {
     // Whole seconds, rounded up, at least one; no wait here is longer than a minute.
     let seconds = u32::try_from(wait.as_millis().div_ceil(1_000)).unwrap_or(u32::MAX).max(1);
     Problem::new(Code::RateLimited).retry_after(seconds)
+}
+
+/// Attempts of people to log in, so many a minute from one address: a form invites guesses as no header does.
+#[derive(Debug)]
+pub(crate) struct Attempts(Limit<Origin>);
+
+impl Attempts {
+    pub(crate) fn new(a_minute: NonZeroU32, clock: &SharedClock) -> Self {
+        Self(Limit::new("logins", Quota::per_minute(a_minute), clock))
+    }
+
+    /// Counts one of the request that is being answered.
+    ///
+    /// # Errors
+    /// 429
+    pub(crate) fn admit(&self) -> Result<(), Problem> {
+        // Outside a request there is nobody to count for.
+        let taken = ASKED.try_with(|asked| self.0.take(&asked.origin)).unwrap_or(Ok(0));
+        taken.map(|_| ()).map_err(|wait| too_many(self.0.name, wait))
+    }
 }
 
 /// The clock as the limiter reads it.

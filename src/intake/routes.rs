@@ -10,7 +10,7 @@
 use super::actor::Scope;
 use super::{
     Intake, api_keys, batch, callback, cancel, caps, create, crew, docs, events, forecast, history, list,
-    openapi, problem, proof, read, stream, webhooks,
+    openapi, overview, problem, proof, read, stream, webhooks,
 };
 
 /// What a request must bring.
@@ -95,6 +95,7 @@ routes! {
     post "/v1/webhook-endpoints/{id}/deliveries/{payment}/{sequence}/resend", Needs::WRITE, webhooks::resend;
     post "/v1/webhook-endpoints/{id}/resend", Needs::WRITE, webhooks::resend_failed;
     get "/v1/forecast", Needs::OPERATE, forecast::get;
+    get "/v1/ops/overview", Needs::OPERATE, overview::get;
     get "/v1/ops/workers", Needs::OPERATE, crew::workers;
     get "/v1/ops/buckets", Needs::OPERATE, crew::buckets;
     post "/v1/gateway-callbacks/{gateway}", Needs::Signature, callback::post;

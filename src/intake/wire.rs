@@ -343,7 +343,7 @@ fn wished(view: &PaymentView) -> Wished<'_> {
 }
 
 /// The payment as it stands.
-pub(super) fn standing(view: &PaymentView) -> Vec<u8> {
+pub(crate) fn standing(view: &PaymentView) -> Vec<u8> {
     bytes(&Standing {
         summary: summary(view),
         lateness_ms: view.first_claimed_at.map(|at| lateness_ms(view.payment.first_attempt_at(), at)),
@@ -372,7 +372,7 @@ pub(super) fn page(payments: &[PaymentView], next_cursor: Option<String>) -> Vec
 }
 
 /// A payment's history.
-pub(super) fn history(payment_id: PaymentId, entries: &[HistoryEntry]) -> Vec<u8> {
+pub(crate) fn history(payment_id: PaymentId, entries: &[HistoryEntry]) -> Vec<u8> {
     bytes(&History { payment_id, data: entries.iter().map(happening).collect() })
 }
 

@@ -12,7 +12,7 @@
 
 use super::runner::{Next, Tick};
 use crate::platform::metrics;
-use crate::schedule::ScheduleError;
+use crate::schedule::{ReconciliationStanding, ScheduleError};
 use chrono::{DateTime, Days, NaiveDate, Timelike, Utc};
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -44,9 +44,17 @@ pub trait DaysToCompare: Send + Sync + 'static {
     /// Gets the day's report, loads it, compares, repairs what may be repaired.
     fn compare(&self, day: NaiveDate) -> impl Future<Output = Result<DayEnded, ScheduleError>> + Send;
 
-    /// Looks again at what waits: for its grace to end, or for a payment that was being claimed; and tells what is
-    /// open, for gauges.
-    fn look_again(&self) -> impl Future<Output = Result<(), ScheduleError>> + Send;
+    /// How each gateway stands that was ever reconciled.
+    fn standings(&self) -> impl Future<Output = Result<Vec<ReconciliationStanding>, ScheduleError>> + Send;
+
+    /// Looks again at what waits at one of them: for its grace to end, or for a payment that was being claimed.
+    fn look_again(
+        &self,
+        standing: &ReconciliationStanding,
+    ) -> impl Future<Output = Result<(), ScheduleError>> + Send;
+
+    /// Tells what is open now, for gauges, and forgets what was kept long enough.
+    fn end_round(&self) -> impl Future<Output = Result<(), ScheduleError>> + Send;
 }
 
 /// The loop's work; run it each `reconcile.retry_every`.
@@ -77,6 +85,19 @@ impl<D: DaysToCompare> Daily<D> {
     }
 }
 
+impl<D: DaysToCompare> Daily<D> {
+    /// Each gateway by itself: one that cannot be looked at is told of, once, and keeps no other waiting.
+    async fn end_round(&self) -> Result<(), ScheduleError> {
+        for standing in self.days.standings().await? {
+            if let Err(error) = self.days.look_again(&standing).await {
+                metrics::KEEPER_FAILURES.add(1, [self.name()]);
+                tracing::warn!(gateway = %standing.gateway, %error, "a gateway could not be looked at again");
+            }
+        }
+        self.days.end_round().await
+    }
+}
+
 impl<D: DaysToCompare> Tick for Daily<D> {
     fn name(&self) -> &'static str {
         "reconcile"
@@ -87,7 +108,7 @@ impl<D: DaysToCompare> Tick for Daily<D> {
         let undone = self.days.undone(first, last).await?;
         let Some(day) = undone.into_iter().find(|day| !self.tried.contains(day)) else {
             self.tried.clear();
-            self.days.look_again().await?;
+            self.end_round().await?;
             return Ok(Next::Later);
         };
         self.tried.insert(day);
@@ -108,7 +129,9 @@ impl<D: DaysToCompare> Tick for Daily<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::ids::GatewayName;
     use crate::worker::lab::World;
+    use std::collections::BTreeMap;
     use std::sync::Mutex;
 
     /// Answers by day, and notes what was asked.
@@ -118,7 +141,9 @@ mod tests {
         done: Mutex<BTreeSet<NaiveDate>>,
         broken: Mutex<BTreeSet<NaiveDate>>,
         asked: Mutex<Vec<NaiveDate>>,
-        looked_again: Mutex<u32>,
+        looked_again: Mutex<Vec<String>>,
+        fails: Mutex<BTreeSet<String>>,
+        rounds: Mutex<u32>,
     }
 
     impl DaysToCompare for std::sync::Arc<Book> {
@@ -140,8 +165,27 @@ mod tests {
             Ok(DayEnded::Done)
         }
 
-        async fn look_again(&self) -> Result<(), ScheduleError> {
-            *self.looked_again.lock().unwrap() += 1;
+        async fn standings(&self) -> Result<Vec<ReconciliationStanding>, ScheduleError> {
+            let standing = |name: &str| ReconciliationStanding {
+                gateway: GatewayName(name.to_owned()),
+                last_success_at: None,
+                last_day: None,
+                open: BTreeMap::new(),
+                waiting: 0,
+                sums_apart: 0,
+            };
+            Ok(["bank", "sandbox", "third"].map(standing).to_vec())
+        }
+
+        async fn look_again(&self, standing: &ReconciliationStanding) -> Result<(), ScheduleError> {
+            let name = standing.gateway.0.clone();
+            let fails = self.fails.lock().unwrap().contains(&name);
+            self.looked_again.lock().unwrap().push(name);
+            if fails { Err(ScheduleError::Defect("no".into())) } else { Ok(()) }
+        }
+
+        async fn end_round(&self) -> Result<(), ScheduleError> {
+            *self.rounds.lock().unwrap() += 1;
             Ok(())
         }
     }
@@ -173,7 +217,18 @@ mod tests {
         *book.now.lock().unwrap() = "2030-02-01T04:00:00Z".parse().unwrap();
         assert_eq!(round(&mut daily), ["2030-01-31"]);
         assert_eq!(round(&mut daily), [""; 0]);
-        assert_eq!(*book.looked_again.lock().unwrap(), 4, "each round looks again at what waits");
+        assert_eq!(*book.rounds.lock().unwrap(), 4, "each round looks again at what waits");
+    }
+
+    #[test]
+    fn a_gateway_that_cannot_be_looked_at_keeps_no_other_waiting() {
+        let book = book("2030-01-31T02:00:00Z");
+        book.fails.lock().unwrap().insert("bank".to_owned());
+        let mut daily = Daily::new(book.clone(), 4, 1);
+        book.done.lock().unwrap().insert(day("2030-01-29"));
+        assert_eq!(round(&mut daily), [""; 0], "and the round ends well: it was told of where it failed");
+        assert_eq!(*book.looked_again.lock().unwrap(), ["bank", "sandbox", "third"]);
+        assert_eq!(*book.rounds.lock().unwrap(), 1, "what was kept long enough is forgotten all the same");
     }
 
     #[test]

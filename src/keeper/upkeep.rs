@@ -32,7 +32,8 @@ pub trait Upkeep: Send + Sync + 'static {
     /// deleted before them; answers how many days.
     fn drop_webhook_days(&self, keep: u32) -> impl Future<Output = Result<u32, ScheduleError>> + Send;
 
-    /// Discards at most `limit` deliveries that are owed to deleted endpoints; answers how many.
+    /// Discards at most `limit` deliveries that are owed to endpoints which were deleted, or have been disabled for a week;
+    /// answers how many.
     fn discard_deliveries(&self, limit: u32) -> impl Future<Output = Result<u64, ScheduleError>> + Send;
 
     /// Moves the oldest open day as far on as no open row forbids; answers where it is.

@@ -100,9 +100,8 @@ fn told(decided: Decided) -> Result<Response<Body>, Problem> {
             reconciliations::count(done, Cause::Repaired);
             Ok(answer(&approval))
         }
-        Decided::Approved(approval, CarriedOut::RefundAllowed(_)) | Decided::Rejected(approval) => {
-            Ok(answer(&approval))
-        }
+        Decided::Approved(approval, CarriedOut::RefundAllowed(_) | CarriedOut::Withdrawn(_))
+        | Decided::Rejected(approval) => Ok(answer(&approval)),
         Decided::Already(approval) => Err(match approval.status {
             ApprovalStatus::Expired => about(Code::ApprovalExpired, &approval),
             ApprovalStatus::Approved | ApprovalStatus::Rejected | ApprovalStatus::Pending => {
@@ -113,24 +112,34 @@ fn told(decided: Decided) -> Result<Response<Body>, Problem> {
         }),
         Decided::Expired(approval) => Err(about(Code::ApprovalExpired, &approval)),
         Decided::SamePerson(approval) => Err(about(Code::SamePerson, &approval)),
-        Decided::Impossible(approval, Obstacle::Parked(why)) => {
-            Err(refusal::refusal(why, approval.payment, None))
+        Decided::Impossible(Approval { payment: Some(payment), .. }, Obstacle::Parked(why)) => {
+            Err(refusal::refusal(why, payment, None))
         }
         Decided::Impossible(approval, Obstacle::RefundIsVoid) => Err(about(Code::ApprovalExpired, &approval)),
         Decided::Impossible(approval, Obstacle::Refund(why)) => {
-            Err(refund_resolve::refusal(why, Some(approval.payment)))
+            Err(refund_resolve::refusal(why, approval.payment))
         }
         // What a worker holds passes, and the approval waits on; after the others it is void.
         Decided::Impossible(approval, Obstacle::Repair(why)) => {
-            Err(reconciliations::refusal(why, Some(approval.payment)))
+            Err(reconciliations::refusal(why, approval.payment))
+        }
+        Decided::Impossible(_, Obstacle::ReportDoesNotCount) => Err(Problem::new(Code::ReportDoesNotCount)),
+        // Only payments are parked.
+        Decided::Impossible(Approval { payment: None, .. }, Obstacle::Parked(_)) => {
+            Err(Problem::new(Code::Internal))
         }
         Decided::Impossible(_, Obstacle::Unreadable) => Err(Problem::new(Code::Internal)),
         Decided::NotFound => Err(Problem::new(Code::ApprovalNotFound)),
     }
 }
 
-fn about(code: Code, approval: &Approval) -> Problem {
-    Problem::new(code).about(approval.payment, None)
+/// Of its payment, where it is one's.
+pub(super) fn about(code: Code, approval: &Approval) -> Problem {
+    let problem = Problem::new(code);
+    match approval.payment {
+        Some(payment) => problem.about(payment, None),
+        None => problem,
+    }
 }
 
 fn answer(approval: &Approval) -> Response<Body> {

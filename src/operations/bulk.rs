@@ -5,16 +5,20 @@
 
 use super::parked::{NOBODY, gateway_name};
 use super::{Desk, IdInPath, shapes, uuid};
+use crate::domain::filter::Filter;
 use crate::domain::reason::Reason;
-use crate::intake::{Code, Form, Problem, Scope, json, trouble};
+use crate::domain::state::Status;
+use crate::intake::{Code, Form, Pairs, Problem, Scope, json, trouble};
 use crate::platform::metrics;
 use crate::schedule::{BulkStatus, BulkSwitched, NewBulk, ParkedFilter};
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Response, StatusCode};
+use axum::http::{HeaderMap, Response, StatusCode, Uri};
 
 /// The fields of a filter.
-const FILTER: [&str; 5] = ["reason", "gateway", "actor", "dueFrom", "dueTo"];
+const FILTER: [&str; 6] = ["reason", "gateway", "actor", "dueFrom", "dueTo", "q"];
+/// Most characters of the filter `q`.
+const LONGEST_Q: usize = crate::domain::filter::MOST_CHARACTERS;
 
 pub(super) async fn create(State(desk): State<Desk>, request: Request) -> Result<Response<Body>, Problem> {
     let (caller, mut form) =
@@ -36,7 +40,31 @@ pub(super) async fn create(State(desk): State<Desk>, request: Request) -> Result
     let schedule = desk.intake.schedule();
     let made = schedule.create_bulk(&new, desk.rules.approve_above_minor).await.map_err(trouble)?;
     metrics::OPERATOR_ACTS.add(1, ["create_bulk_redrive", "done"]);
-    Ok(json(StatusCode::CREATED, shapes::bulk(&made)))
+    Ok(json(StatusCode::CREATED, shapes::bytes(&shapes::bulk(&made))))
+}
+
+pub(super) async fn list(
+    State(desk): State<Desk>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
+    desk.intake.look(&headers, Scope::Operate).await?;
+    let pairs = Pairs::read(&uri, &["limit", "cursor"])?;
+    let limit = pairs.limit()?;
+    let schedule = desk.intake.schedule();
+    // The cursor is the last one of the page before: its place never changes.
+    let after = match pairs.text("cursor") {
+        Some(text) => {
+            let invalid = || Problem::at(Code::InvalidCursor, "/cursor", Code::InvalidCursor.doc());
+            let id = text.parse().map_err(|_| invalid())?;
+            Some(schedule.bulk(id).await.map_err(trouble)?.ok_or_else(invalid)?)
+        }
+        None => None,
+    };
+    let most = u32::try_from(limit).unwrap_or(u32::MAX);
+    let found = schedule.bulks(after.as_ref(), most).await.map_err(trouble)?;
+    let next = found.last().filter(|_| found.len() == limit).map(|last| last.id.to_string());
+    Ok(json(StatusCode::OK, shapes::page(found.iter().map(shapes::bulk).collect(), next)))
 }
 
 pub(super) async fn show(
@@ -47,7 +75,7 @@ pub(super) async fn show(
     desk.intake.look(&headers, Scope::Operate).await?;
     let found = desk.intake.schedule().bulk(uuid(id, Code::BulkNotFound)?).await.map_err(trouble)?;
     let found = found.ok_or_else(|| Problem::new(Code::BulkNotFound))?;
-    Ok(json(StatusCode::OK, shapes::bulk(&found)))
+    Ok(json(StatusCode::OK, shapes::bytes(&shapes::bulk(&found))))
 }
 
 pub(super) async fn start(
@@ -81,7 +109,7 @@ async fn switch(
     match switched {
         BulkSwitched::Now(bulk) | BulkSwitched::Already(bulk) => {
             metrics::OPERATOR_ACTS.add(1, [act, "done"]);
-            Ok(json(StatusCode::OK, shapes::bulk(&bulk)))
+            Ok(json(StatusCode::OK, shapes::bytes(&shapes::bulk(&bulk))))
         }
         BulkSwitched::Done(_) => {
             metrics::OPERATOR_ACTS.add(1, [act, "refused"]);
@@ -110,6 +138,10 @@ impl Desk {
                     .ok_or_else(|| unknown(&given, "gateway", "Expected a gateway's name."))?,
             ),
         };
+        let q = match given.text("q", LONGEST_Q)? {
+            None => None,
+            Some(text) => Some(self.parked_filter(&given.pointer("q"), &text).await?),
+        };
         // A list that is empty shows a misspelt name; an act on nothing would be believed to have done its work.
         if let Some(name) = &gateway
             && !self.intake.schedule().gateways().await.map_err(trouble)?.iter().any(|it| it.name == *name)
@@ -127,6 +159,48 @@ impl Desk {
         if due_from.zip(due_to).is_some_and(|(from, to)| from >= to) {
             return Err(Problem::at(Code::OutOfRange, given.pointer("dueTo"), "dueTo lies after dueFrom."));
         }
-        Ok(ParkedFilter { reason, gateway, actor, due_from, due_to })
+        Ok(ParkedFilter { reason, gateway, actor, due_from, due_to, q })
     }
+
+    /// A filter of which an act is made: what names nothing that is here is refused, since an act on nothing would be
+    /// believed to have done its work.
+    async fn parked_filter(&self, at: &str, text: &str) -> Result<Filter, Problem> {
+        let read = of_parked(at, text)?;
+        let asked = read.conditions();
+        let refused = |why: &'static str| Err(Problem::at(Code::UnknownChoice, at.to_owned(), why));
+        let gateways = self.intake.schedule().gateways().await.map_err(trouble)?;
+        let is_known = |name: &String| gateways.iter().any(|gateway| gateway.name.0 == *name);
+        if !asked.gateways.only.iter().flatten().chain(&asked.gateways.never).all(is_known) {
+            return refused("gateway: there is no gateway of this name.");
+        }
+        for name in asked.actors.only.iter().flatten().chain(&asked.actors.never) {
+            if self.intake.schedule().actor_named(name).await.map_err(trouble)?.is_none() {
+                return refused("actor: there is no client of this name.");
+            }
+        }
+        Ok(read)
+    }
+}
+
+/// Reads a filter of what is parked.
+///
+/// # Errors
+/// For one that cannot be read, with the place; or that asks what only other payments have.
+pub(super) fn of_parked(at: &str, text: &str) -> Result<Filter, Problem> {
+    let read: Filter = text.parse().map_err(|error: crate::domain::filter::FilterError| {
+        Problem::at(
+            Code::InvalidParameter,
+            at.to_owned(),
+            format!("At character {}: {}.", error.at, error.why),
+        )
+    })?;
+    let asked = read.conditions();
+    let refused = |why: &'static str| Err(Problem::at(Code::InvalidParameter, at.to_owned(), why));
+    if !asked.references.is_any() {
+        return refused("ref: is not asked of what is parked; look for the payment, and name it by id:.");
+    }
+    if !asked.statuses.holds(Some(&Status::Parked)) {
+        return refused("status: everything here is PARKED; no other state passes.");
+    }
+    Ok(read)
 }

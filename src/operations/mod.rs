@@ -15,9 +15,11 @@ mod approvals;
 mod bulk;
 mod gateways;
 mod parked;
+mod payments;
 mod reconciliation_shapes;
 mod reconciliations;
 mod quarantine;
+mod quarantine_advice;
 mod redrive;
 mod refund_resolve;
 mod refunds;
@@ -31,9 +33,11 @@ pub use reconciliation_shapes::{
     found as difference_as_json, item as item_as_json, run as reconciliation_as_json, sum as sum_as_json,
 };
 
+use crate::domain::ids::GatewayName;
 use crate::gateway::{DECLINE_TABLE, may_retry};
 use crate::intake::{Code, Intake, Needs, Problem};
 use crate::platform::config;
+use crate::schedule::ReleaseTerms;
 use axum::Router;
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
@@ -67,21 +71,37 @@ struct Rules {
     retryable_codes: Vec<String>,
     /// A larger amount needs a second person.
     approve_above_minor: i64,
+    /// What a quarantine's release asks for.
+    release: ReleaseTerms,
 }
 
 impl Desk {
     /// Puts the stage together.
     #[must_use]
     pub fn new(intake: Intake, operations: &config::Operations) -> Self {
-        let rules =
-            Rules { retryable_codes: retryable_codes(), approve_above_minor: operations.approve_above_minor };
+        let grace_days = config::Reconcile::default().grace_days;
+        let rules = Rules {
+            retryable_codes: retryable_codes(),
+            approve_above_minor: operations.approve_above_minor,
+            release: ReleaseTerms { grace_days, gateways: Vec::new() },
+        };
         Self { intake, rules: Arc::new(rules), profile: Arc::default() }
     }
 
-    /// From now on this gateway is shown as it is configured, and its rate can be set.
+    /// From now on this gateway is shown as it is configured, its rate can be set, and a quarantine is released only
+    /// after its reports were compared, with those of the days in which it may book late.
     #[must_use]
-    pub fn knowing(self, gateway: &config::Gateway) -> Self {
-        Self { profile: Arc::new(Some(gateways::Profile::of(gateway))), ..self }
+    pub fn knowing(self, gateway: &config::Gateway, reconcile: &config::Reconcile) -> Self {
+        let release = ReleaseTerms {
+            grace_days: reconcile.grace_days,
+            gateways: vec![GatewayName(gateway.name.clone())],
+        };
+        let rules = Rules {
+            retryable_codes: self.rules.retryable_codes.clone(),
+            approve_above_minor: self.rules.approve_above_minor,
+            release,
+        };
+        Self { rules: Arc::new(rules), profile: Arc::new(Some(gateways::Profile::of(gateway))), ..self }
     }
 
     /// The people's routes, to be served beside the clients'.
@@ -92,10 +112,18 @@ impl Desk {
 
 crate::intake::routes! {
     Desk;
+    get "/v1/ops/payments", Needs::OPERATE, payments::list;
+    get "/v1/ops/payments/{id}", Needs::OPERATE, payments::show;
+    get "/v1/ops/payments/{id}/history", Needs::OPERATE, payments::history;
+    get "/v1/ops/payments/{id}/deliveries", Needs::OPERATE, payments::deliveries;
+    post "/v1/ops/payments/{id}/cancel", Needs::REDRIVE, payments::cancel;
+    post "/v1/ops/payments/{id}/payee", Needs::REDRIVE, payments::payee;
     get "/v1/ops/parked", Needs::OPERATE, parked::list;
+    get "/v1/ops/parked-counts", Needs::OPERATE, parked::counts;
     get "/v1/ops/parked/{id}", Needs::OPERATE, parked::show;
     post "/v1/ops/parked/{id}/redrive", Needs::REDRIVE, redrive::post;
     post "/v1/ops/parked/{id}/resolve", Needs::REDRIVE, resolve::post;
+    get "/v1/ops/bulk-redrives", Needs::OPERATE, bulk::list;
     post "/v1/ops/bulk-redrives", Needs::REDRIVE, bulk::create;
     get "/v1/ops/bulk-redrives/{id}", Needs::OPERATE, bulk::show;
     post "/v1/ops/bulk-redrives/{id}/start", Needs::REDRIVE, bulk::start;

@@ -5,18 +5,19 @@ use crate::domain::ids::{ActorId, GatewayName, PaymentId};
 use crate::domain::parked::WhyNot;
 use crate::domain::reason::Reason;
 use crate::domain::state::Status;
-use crate::intake::{Code, Pairs, Problem, Scope, json, trouble};
-use crate::schedule::{ParkedFilter, ParkedView};
+use crate::intake::{Code, Pairs, Problem, Scope, json, trouble, utc};
+use crate::schedule::{ParkedCount, ParkedFilter, ParkedView};
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, Response, StatusCode, Uri};
+use serde_json::json as object;
 use uuid::Uuid;
 
 /// Nobody's id.
 pub(super) const NOBODY: ActorId = ActorId(Uuid::nil());
 
 /// The parameters of the list.
-const KNOWN: [&str; 7] = ["reason", "gateway", "actor", "dueFrom", "dueTo", "limit", "cursor"];
+const KNOWN: [&str; 8] = ["reason", "gateway", "actor", "dueFrom", "dueTo", "q", "limit", "cursor"];
 
 pub(super) async fn list(
     State(desk): State<Desk>,
@@ -38,6 +39,7 @@ pub(super) async fn list(
         },
         due_from: pairs.time("dueFrom")?,
         due_to: pairs.time("dueTo")?,
+        q: pairs.text("q").map(|text| super::bulk::of_parked("/q", text)).transpose()?,
     };
     // Equal filters have equal JSON.
     let query = format!("parked {}", serde_json::to_string(&filter).unwrap_or_default());
@@ -45,6 +47,27 @@ pub(super) async fn list(
     let page = desk.intake.schedule().parked(&filter, after, pairs.limit()?).await.map_err(trouble)?;
     let next = page.next.map(|payment| desk.intake.seal(&caller, &query, payment));
     Ok(json(StatusCode::OK, shapes::page(page.entries.iter().map(shapes::entry).collect(), next)))
+}
+
+/// Entries that are counted; past them the counts are of the first due.
+const MOST_COUNTED: i64 = 10_000;
+
+pub(super) async fn counts(State(desk): State<Desk>, headers: HeaderMap) -> Result<Response<Body>, Problem> {
+    desk.intake.look(&headers, Scope::Operate).await?;
+    let found = desk.intake.schedule().parked_counts(MOST_COUNTED).await.map_err(trouble)?;
+    let total: i64 = found.iter().map(|it| it.count).sum();
+    let entry = |it: &ParkedCount| {
+        object!({
+            "parkedReason": it.reason,
+            "explanation": Reason::from_text(&it.reason).map(Reason::explanation),
+            "gateway": it.gateway,
+            "count": it.count,
+            "oldestParkedAt": utc(it.oldest),
+        })
+    };
+    let data: Vec<_> = found.iter().map(entry).collect();
+    let all = object!({"data": data, "count": total, "countIsAll": total < MOST_COUNTED});
+    Ok(json(StatusCode::OK, shapes::bytes(&all)))
 }
 
 pub(super) async fn show(

@@ -1,9 +1,11 @@
 //! `/v1/ops/quarantine`: why nothing is claimed, what is missing before claims may go on, and two people's word that
 //! they do (rule R17).
 //!
-//! Released is what was compared with every gateway's own report of every day from which commits may be missing. What
-//! is missing is named; with `anyway` two people may pass over it, and it is shouted and kept who they were.
+//! Released is what was compared with every gateway's own report of every day from which commits may be missing, and of
+//! those behind them in which it may still book. What is missing is named, with the instant from which it can be had and
+//! the command that brings it; with `anyway` two people may pass over it, and it is shouted and kept who they were.
 
+use super::quarantine_advice::{advice, releasable_from, sentence};
 use super::{Desk, shapes};
 use crate::intake::{Code, FieldError, Pairs, Problem, Scope, json, trouble, utc};
 use crate::platform::metrics;
@@ -11,10 +13,15 @@ use crate::schedule::{EnterAnswer, Insists, Lack, Quarantine, QuarantineView, Re
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Response, StatusCode, Uri};
+use chrono::TimeDelta;
 use serde_json::{Value, json as object};
 
 /// How many are shown.
 const MOST: u32 = 50;
+/// Of what is missing, as many are named in a refusal; the first are the oldest.
+const MOST_NAMED: usize = 200;
+/// How long the first person's word stands, as `release_quarantine()` has it.
+pub(super) const WORD_STANDS: TimeDelta = TimeDelta::days(1);
 
 pub(super) async fn show(
     State(desk): State<Desk>,
@@ -41,15 +48,31 @@ pub(super) async fn enter(State(desk): State<Desk>, request: Request) -> Result<
             metrics::OPERATOR_ACTS.add(1, ["enter_quarantine", "refused"]);
             Err(Problem::new(Code::AlreadyQuarantined))
         }
+        EnterAnswer::Altered => {
+            tracing::warn!(
+                operator = caller.operator.0,
+                reason,
+                ?lost_from,
+                "commits are missing since another instant"
+            );
+            metrics::OPERATOR_ACTS.add(1, ["alter_quarantine", "done"]);
+            answer(&desk, StatusCode::OK).await
+        }
         EnterAnswer::NotYet => {
             metrics::OPERATOR_ACTS.add(1, ["enter_quarantine", "refused"]);
-            Err(Problem::at(
-                Code::OutOfRange,
-                "/lostFrom",
-                "Nothing was lost since an instant that is to come.",
+            Err(not_since("Nothing was lost since an instant that is to come."))
+        }
+        EnterAnswer::ProvenBefore => {
+            metrics::OPERATOR_ACTS.add(1, ["alter_quarantine", "refused"]);
+            Err(not_since(
+                "Something older is proven to be missing; GET /v1/ops/quarantine has it as provenFrom.",
             ))
         }
     }
+}
+
+fn not_since(why: &'static str) -> Problem {
+    Problem::at(Code::OutOfRange, "/lostFrom", why)
 }
 
 pub(super) async fn release(State(desk): State<Desk>, request: Request) -> Result<Response<Body>, Problem> {
@@ -60,7 +83,9 @@ pub(super) async fn release(State(desk): State<Desk>, request: Request) -> Resul
     };
     let reason = form.reason()?;
     let schedule = desk.intake.schedule();
-    let told = schedule.release_quarantine(&caller.operator, &reason, insists).await.map_err(trouble)?;
+    let terms = &desk.rules.release;
+    let told =
+        schedule.release_quarantine(&caller.operator, &reason, insists, terms).await.map_err(trouble)?;
     let act = match insists {
         Insists::Anyway => "override_quarantine",
         Insists::OnNothing => "release_quarantine",
@@ -90,9 +115,9 @@ pub(super) async fn release(State(desk): State<Desk>, request: Request) -> Resul
         ReleaseAnswer::SamePerson => Err(Problem::new(Code::SamePerson)),
         ReleaseAnswer::NotQuarantined => Err(Problem::new(Code::NotQuarantined)),
         ReleaseAnswer::Lacking => {
-            let view = schedule.quarantines(1).await.map_err(trouble)?;
+            let view = schedule.quarantines(1, terms).await.map_err(trouble)?;
             let mut problem = Problem::new(Code::QuarantineLacks);
-            problem.errors = view.lacks.iter().map(missing).collect();
+            problem.errors = view.lacks.iter().take(MOST_NAMED).map(missing).collect();
             Err(problem)
         }
     }
@@ -103,22 +128,8 @@ fn missing(lack: &Lack) -> FieldError {
     FieldError { pointer: "/anyway".to_owned(), code: Code::QuarantineLacks, detail }
 }
 
-fn sentence(lack: &Lack) -> String {
-    let (gateway, day) = (&lack.gateway.0, lack.day);
-    match lack.lack.as_str() {
-        "day_not_over" => {
-            format!("{gateway}, {day}: the day is not over; its whole report is compared after it.")
-        }
-        "open_repairs" => {
-            let items = lack.items.unwrap_or_default();
-            format!("{gateway}, {day}: {items} differences are open; repair or dismiss them.")
-        }
-        _ => format!("{gateway}, {day}: no whole report that was seen after claims stopped is compared."),
-    }
-}
-
 async fn answer(desk: &Desk, status: StatusCode) -> Result<Response<Body>, Problem> {
-    let view = desk.intake.schedule().quarantines(MOST).await.map_err(trouble)?;
+    let view = desk.intake.schedule().quarantines(MOST, &desk.rules.release).await.map_err(trouble)?;
     Ok(json(status, shapes::bytes(&shown(&view))))
 }
 
@@ -128,10 +139,12 @@ fn shown(view: &QuarantineView) -> Value {
         .iter()
         .map(|lack| {
             object!({
-                "lack": lack.lack,
+                "lack": lack.kind.as_str(),
                 "gateway": lack.gateway,
                 "day": lack.day.to_string(),
                 "items": lack.items,
+                "askableFrom": lack.askable_from.map(utc),
+                "partlySeenAt": lack.partly_seen_at.map(utc),
                 "explanation": sentence(lack),
             })
         })
@@ -150,6 +163,9 @@ fn shown(view: &QuarantineView) -> Value {
         .collect();
     object!({
         "quarantined": view.open().is_some(),
+        "advice": advice(view),
+        "releasableFrom": releasable_from(view).map(utc),
+        "refundsHeld": view.refunds_held,
         "lacks": lacks,
         "evidence": evidence,
         "data": view.quarantines.iter().map(one).collect::<Vec<_>>(),
@@ -163,12 +179,15 @@ fn one(quarantine: &Quarantine) -> Value {
         "kind": quarantine.kind.as_str(),
         "reason": quarantine.reason,
         "lostFrom": utc(quarantine.lost_from),
+        "lostFromBy": quarantine.lost_from_by.as_ref().map(|by| &by.0),
+        "provenFrom": quarantine.proven_from.map(utc),
         "releasedLineage": quarantine.released_lineage,
         "foundLineage": quarantine.found_lineage,
         "evidenceCount": quarantine.evidence_count,
         "asked": quarantine.asked.as_ref().map(|asked| object!({
             "by": asked.by.0,
             "at": utc(asked.at),
+            "standsUntil": utc(asked.at + WORD_STANDS),
             "reason": asked.reason,
             "anyway": asked.insists == Insists::Anyway,
         })),
@@ -179,29 +198,4 @@ fn one(quarantine: &Quarantine) -> Value {
             "overridden": released.overridden,
         })),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::domain::ids::GatewayName;
-
-    #[test]
-    fn what_is_missing_is_said_in_a_sentence_with_gateway_and_day() {
-        let day = chrono::NaiveDate::from_ymd_opt(2026, 11, 29).unwrap();
-        let lack = |lack: &str, items| Lack {
-            lack: lack.to_owned(),
-            gateway: GatewayName("sandbox".into()),
-            day,
-            items,
-        };
-        for (what, items, word) in [
-            ("day_not_over", None, "not over"),
-            ("day_not_compared", None, "seen after claims stopped"),
-            ("open_repairs", Some(3), "3 differences"),
-        ] {
-            let said = missing(&lack(what, items)).detail;
-            assert!(said.starts_with("sandbox, 2026-11-29: ") && said.contains(word), "{said}");
-        }
-    }
 }

@@ -4,7 +4,7 @@ use crate::domain::ids::GatewayName;
 use crate::domain::matching::Class;
 use crate::intake::utc;
 use crate::schedule::{
-    BookSum, DaySum, FoundDifference, ReconciliationItem, ReconciliationRun, ReconciliationStanding,
+    BookSum, DaySum, Difference, ReconciliationItem, ReconciliationRun, ReconciliationStanding,
 };
 use chrono::NaiveDate;
 use serde_json::{Map, Value, json};
@@ -18,6 +18,7 @@ pub fn run(run: &ReconciliationRun) -> Value {
         "gateway": run.gateway,
         "day": run.day.to_string(),
         "format": run.format,
+        "options": run.options,
         "source": run.source,
         "sha256": hex::encode(run.sha256),
         "status": run.status.as_str(),
@@ -30,6 +31,7 @@ pub fn run(run: &ReconciliationRun) -> Value {
         "startedAt": utc(run.started_at),
         "finishedAt": run.finished_at.map(utc),
         "supersededBy": run.superseded_by,
+        "withdrawnAt": run.withdrawn_at.map(utc),
         "note": run.note,
     })
 }
@@ -37,55 +39,49 @@ pub fn run(run: &ReconciliationRun) -> Value {
 /// One difference, as it is kept.
 #[must_use]
 pub fn item(item: &ReconciliationItem) -> Value {
-    json!({
+    let kept = json!({
         "itemId": item.number,
         "reconciliationId": item.run,
-        "gateway": item.gateway,
-        "day": item.day.to_string(),
-        "class": item.class.as_str(),
-        "explanation": item.class.explanation(),
-        "advice": advice(item.class),
-        "status": item.status.as_str(),
-        "paymentId": item.payment,
-        "refundId": item.refund,
-        "key": item.key,
-        "gatewayReference": item.reference,
-        "field": item.field,
-        "ours": item.ours,
-        "theirs": item.theirs,
-        "amount": item.amount_minor,
-        "currency": item.currency,
-        "line": line(&item.evidence),
-        "lineSha256": hash(&item.evidence),
+        "explanation": item.what.class.explanation(),
+        "advice": advice(item.what.class),
         "firstSeenAt": utc(item.first_seen_at),
         "lastSeenAt": utc(item.last_seen_at),
         "notRepaired": item.not_repaired,
         "decidedBy": item.decided_by,
         "decidedAt": item.decided_at.map(utc),
         "reason": item.decided_reason,
-    })
+    });
+    joined(found(&item.gateway, item.day, &item.what), kept)
 }
 
 /// One difference that a trial found: it has no number, since nothing of it is kept.
 #[must_use]
-pub fn found(gateway: &GatewayName, day: NaiveDate, found: &FoundDifference) -> Value {
+pub fn found(gateway: &GatewayName, day: NaiveDate, what: &Difference) -> Value {
     json!({
         "gateway": gateway,
         "day": day.to_string(),
-        "class": found.class.as_str(),
-        "status": found.status.as_str(),
-        "paymentId": found.payment,
-        "refundId": found.refund,
-        "key": found.key,
-        "gatewayReference": found.reference,
-        "field": found.field,
-        "ours": found.ours,
-        "theirs": found.theirs,
-        "amount": found.amount_minor,
-        "currency": found.currency,
-        "line": line(&found.evidence),
-        "lineSha256": hash(&found.evidence),
+        "class": what.class.as_str(),
+        "status": what.status.as_str(),
+        "paymentId": what.payment,
+        "refundId": what.refund,
+        "key": what.key,
+        "gatewayReference": what.reference,
+        "field": what.field,
+        "ours": what.ours,
+        "theirs": what.theirs,
+        "amount": what.amount_minor,
+        "currency": what.currency,
+        "line": line(&what.evidence),
+        "lineSha256": hash(&what.evidence),
     })
+}
+
+/// The members of both objects.
+fn joined(mut one: Value, other: Value) -> Value {
+    if let (Value::Object(one), Value::Object(other)) = (&mut one, other) {
+        one.extend(other);
+    }
+    one
 }
 
 /// Where a person looks in the file: its line, or the number of the movement.

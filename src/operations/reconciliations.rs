@@ -3,8 +3,8 @@
 //!
 //! To look needs `ops:read`, to act `ops:redrive` and a reason. A repair is one verb of the schedule, whose guard
 //! decides on the locked payment and takes the report's own line as its evidence; where a client was told that a
-//! payment had ended without a charge it is answered 202, and a second person carries it out. Reports are not loaded
-//! here: one may be a file of gigabytes (`punctual reconcile run`, and the keeper).
+//! payment had ended without a charge it is answered 202, and a second person carries it out; so is a withdrawal of a
+//! report that explains money. Reports are not loaded here: one may be a file of gigabytes (`punctual reconcile run`, and the keeper).
 
 use super::reconciliation_shapes as wire;
 use super::{Desk, IdInPath, shapes, text, uuid};
@@ -17,7 +17,7 @@ use crate::intake::{Code, Pairs, Problem, Scope, json, trouble};
 use crate::platform::metrics;
 use crate::schedule::{
     ReconciliationItem, ReconciliationItemFilter, ReconciliationRunFilter, RepairAnswer, RepairDone,
-    RepairOrder, ReportStatus,
+    RepairOrder, ReportStatus, WithdrawAnswer, WithdrawOrder,
 };
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -93,16 +93,22 @@ pub(super) async fn withdraw(
     let (caller, mut form) = desk.intake.act(request, Scope::Redrive, &["reason"]).await?;
     let reason = form.reason()?;
     let id = uuid(id, Code::ReconciliationNotFound)?;
-    let schedule = desk.intake.schedule();
-    let none = || Problem::new(Code::ReconciliationNotFound);
-    schedule.reconciliation_run(id).await.map_err(trouble)?.ok_or_else(none)?;
-    let withdrawn = schedule.withdraw_report(id, &caller.operator, &reason).await.map_err(trouble)?;
-    metrics::OPERATOR_ACTS.add(1, ["withdraw_report", if withdrawn { "done" } else { "refused" }]);
-    if !withdrawn {
-        return Err(Problem::new(Code::ReportDoesNotCount));
+    let order = WithdrawOrder { run: id, by: caller.operator, reason, approval: desk.intake.fresh_id() };
+    let answer = desk.intake.schedule().withdraw_report(&order).await.map_err(trouble)?;
+    let result = match &answer {
+        WithdrawAnswer::Done(_) => "done",
+        WithdrawAnswer::Asked(_) | WithdrawAnswer::Waiting(_) => "asked",
+        WithdrawAnswer::DoesNotCount | WithdrawAnswer::NotFound => "refused",
+    };
+    metrics::OPERATOR_ACTS.add(1, ["withdraw_report", result]);
+    match answer {
+        WithdrawAnswer::Done(stands) => Ok(json(StatusCode::OK, shapes::bytes(&wire::run(&stands)))),
+        WithdrawAnswer::Asked(approval) | WithdrawAnswer::Waiting(approval) => {
+            Ok(json(StatusCode::ACCEPTED, shapes::bytes(&shapes::approval(&approval))))
+        }
+        WithdrawAnswer::DoesNotCount => Err(Problem::new(Code::ReportDoesNotCount)),
+        WithdrawAnswer::NotFound => Err(Problem::new(Code::ReconciliationNotFound)),
     }
-    let stands = schedule.reconciliation_run(id).await.map_err(trouble)?.ok_or_else(none)?;
-    Ok(json(StatusCode::OK, shapes::bytes(&wire::run(&stands))))
 }
 
 pub(super) async fn standing(
@@ -181,7 +187,7 @@ pub(super) async fn repair(
     match answer {
         RepairAnswer::Done(done) => {
             // What had ended is repaired by two people only: see `approvals`.
-            count(done, Cause::Reconciled);
+            count(done, if done.ended_refund { Cause::Refunded } else { Cause::Reconciled });
             let stands = desk.item(order.item).await?;
             Ok(json(StatusCode::OK, shapes::bytes(&wire::item(&stands))))
         }
@@ -190,7 +196,7 @@ pub(super) async fn repair(
         }
         RepairAnswer::Refused(why) => {
             let item = desk.intake.schedule().reconciliation_item(order.item).await.map_err(trouble)?;
-            Err(refusal(why, item.and_then(|item| item.payment)))
+            Err(refusal(why, item.and_then(|item| item.what.payment)))
         }
     }
 }

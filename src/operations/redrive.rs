@@ -91,7 +91,7 @@ impl Desk {
         let new = NewApproval {
             id: self.intake.fresh_id(),
             kind,
-            payment: payment.id,
+            payment: Some(payment.id),
             asked_by: asked.caller.operator.clone(),
             reason: asked.reason.clone(),
             // What the second person looks at is what is carried out, or nothing.

@@ -40,7 +40,7 @@ pub(super) async fn post(
         }
         RefundWordAsked::Waiting(approval) => {
             let detail = format!("Approval {} is about the same refund.", approval.id);
-            Err(Problem::new(Code::ApprovalWaits).detail(detail).about(approval.payment, None))
+            Err(super::approvals::about(Code::ApprovalWaits, &approval).detail(detail))
         }
         RefundWordAsked::Refused(why, payment) => Err(refusal(why, payment)),
     };

@@ -150,8 +150,8 @@ pub(super) fn approval(approval: &Approval) -> Value {
 }
 
 /// One bulk re-drive.
-pub(super) fn bulk(bulk: &Bulk) -> Vec<u8> {
-    bytes(&json!({
+pub(super) fn bulk(bulk: &Bulk) -> Value {
+    json!({
         "bulkId": bulk.id,
         "status": bulk.status.as_str(),
         "askedBy": bulk.by,
@@ -163,7 +163,7 @@ pub(super) fn bulk(bulk: &Bulk) -> Vec<u8> {
         "startedAt": bulk.started_at.map(utc),
         "finishedAt": bulk.finished_at.map(utc),
         "outcomes": bulk.outcomes,
-    }))
+    })
 }
 
 /// One act on record.

@@ -233,10 +233,10 @@ const OVERVIEW: &[Row] = &[
             ),
             lines(
                 "Closed",
-                "1 while the breaker is open, or people closed the gateway.",
+                "2 while the breaker is open, 1 while one call finds out; 1 where people closed the gateway.",
                 Unit::Count,
                 &[
-                    ("max by (gateway) (punctual_gateway_breaker_open)", "{{gateway}} breaker"),
+                    ("max by (gateway) (punctual_gateway_breaker_state)", "{{gateway}} breaker"),
                     ("max by (gateway) (punctual_gateway_closed)", "{{gateway}} by people"),
                 ],
             ),

@@ -171,7 +171,7 @@ settings! {
         defer_after: Duration = secs(60), "A record held for so long by a closed gateway is left to the late scan.";
         max_held: usize = 100_000, "Most notices held in memory for their instant, at 300 bytes or less each.";
         clock_tolerance: Duration = ms(500), "Host and database clock further apart than this stop claiming.";
-        drain: Duration = secs(25), "Longest wait for calls in flight at shutdown.";
+        drain: Duration = secs(22), "Longest wait for calls in flight at shutdown.";
     }
     /// Loops that watch the schedule.
     keeper: Keeper {
@@ -210,7 +210,7 @@ settings! {
         catch_up_days: u32 = 7, "Days before that which the keeper looks back for ones that were not compared.";
         retry_every: Duration = secs(600), "How often the keeper looks for a day to compare, and again at what waits.";
         grace_days: u32 = 2, "Days after the one on which it was charged until a charge must stand in a report; before, it is late.";
-        repair: String = "safe".into(), "What is repaired without a person: none; safe (an unknown outcome is completed by a line that fits, what is pending and charged is parked); automatic (besides, parked payments are completed, and unknown ones parked by a line that does not fit).";
+        repair: String = "safe".into(), "What is repaired without a person: none; safe (an unknown outcome, and what was parked because a restore had lost its charge, is completed by a line that fits, what is pending and charged is parked, a refund ends by the line with its key); automatic (besides, parked payments are completed, and unknown ones parked by a line that does not fit).";
         keep_days: u32 = 400, "Days for which the lines of reports are kept.";
     }
     /// The generic HTTP gateway; the `sandbox` gateway is one of these.
@@ -283,6 +283,15 @@ settings! {
     operations: Operations {
         approve_above_minor: i64 = 100_000, "A larger amount, in minor units, needs a second person to be re-driven; a new gateway key always does.";
         bulk_every: Duration = secs(1), "How often the keeper looks for a batch of a bulk re-drive; each is at most a second's worth.";
+    }
+    /// The pages for people, served by the API at /ui.
+    dashboard: Dashboard {
+        environment: String = "production".into(), "Name of this installation, in the head of every page.";
+        secure_cookie: bool = true, "Cookies are sent over https alone; false only where the pages are looked at over plain http on one machine.";
+        session: Duration = secs(8 * 3_600), "A login ends after so long, or with its key; at most 24h.";
+        read_only: bool = false, "Nobody can act from the pages, whatever their key may do.";
+        logins_per_address: u32 = 20, "Attempts to log in a minute from one address; more are 429. 0: no limit.";
+        max_streams: usize = 256, "Pages that are kept fresh at once by one process; the others are shown anew by hand.";
     }
     /// Where a role other than the API can be looked at.
     metrics: Metrics {

@@ -111,8 +111,8 @@ metrics! {
     Counter TOKEN_KEYS_READ = "token_keys_read_total", Count,
         "Times that the issuer's public keys were read, or could not be.", [result: Closed(&["read", "failed"])], &[];
     Counter REQUESTS_LIMITED = "requests_limited_total", Count,
-        "Requests answered 429: the rate of their actor or address was used up, the address sent too many wrong keys, or the actor too many batches at once.",
-        [limit: Closed(&["actor", "address", "failures", "batches"])], &[];
+        "Requests answered 429: the rate of their actor or address was used up, the address sent too many wrong keys or attempts to log in, or the actor too many batches at once.",
+        [limit: Closed(&["actor", "address", "failures", "batches", "logins"])], &[];
 
     Gauge EVENT_STREAMS = "event_streams", Count, "Streams of events open in this process.", [], &[];
     // Operations.
@@ -122,8 +122,8 @@ metrics! {
             "redrive", "redrive_new_epoch", "resolve_charged", "resolve_not_charged", "approve", "reject",
             "create_bulk_redrive", "start_bulk_redrive", "stop_bulk_redrive", "bulk_redrive",
             "pause_gateway", "resume_gateway", "limit_gateway_rate", "throw_switch", "release_switch", "ask_refund",
-            "repair_item", "dismiss_item", "withdraw_report",
-            "resolve_refund", "enter_quarantine", "release_quarantine", "override_quarantine",
+            "repair_item", "dismiss_item", "withdraw_report", "cancel", "show_payee",
+            "resolve_refund", "enter_quarantine", "alter_quarantine", "release_quarantine", "override_quarantine",
         ]), result: Closed(&["done", "asked", "refused"])], &[];
 
     // Schedule.
@@ -208,8 +208,8 @@ metrics! {
         "1 while people have closed the gateway: by a kill switch, or by a pause.", [gateway: Configured], &[];
     Gauge KILL_SWITCHES = "kill_switches", Count,
         "Kill switches that are thrown, of every kind, as this process knows them.", [], &[];
-    Gauge GATEWAY_BREAKER_OPEN = "gateway_breaker_open", Count,
-        "1 while nothing is claimed of the account because its calls fail, or because it refuses us; one probe at a time finds out.",
+    Gauge GATEWAY_BREAKER_STATE = "gateway_breaker_state", Count,
+        "0: closed. 2: open, nothing is claimed of the account because its calls fail, or because it refuses us. 1: half open, and it is this process whose one call finds out.",
         [gateway: Configured], &[];
     Counter GATEWAY_BREAKER_CHANGES = "gateway_breaker_changes_total", Count,
         "Changes of the breaker that this process made for all.",
@@ -236,23 +236,23 @@ metrics! {
         "Rows deleted that nobody looks at any more: hourly counts of declines, names of callbacks, daily sums of actors with caps; and webhooks discarded with their endpoint.",
         [what: Closed(&["declines", "callbacks", "actor_days", "webhook_deliveries"])], &[];
     Counter KEEPER_FAILURES = "keeper_failures_total", Count, "Passes that did not do their work.",
-        [task: Closed(&["reap", "partitions", "oldest_open_day", "forget", "backlog", "bulk_redrive", "lineage",
+        [task: Closed(&["reap", "partitions", "oldest_open_day", "forget", "backlog", "forecast", "minutes", "bulk_redrive", "lineage",
             "reconcile"])], &[];
     Gauge KEEPER_LAST_SUCCESS = "keeper_last_success_timestamp_seconds", Seconds,
         "When a task last did its work, in Unix seconds.",
-        [task: Closed(&["reap", "partitions", "oldest_open_day", "forget", "backlog", "bulk_redrive", "lineage",
+        [task: Closed(&["reap", "partitions", "oldest_open_day", "forget", "backlog", "forecast", "minutes", "bulk_redrive", "lineage",
             "reconcile"])], &[];
 
     // Reconciliation.
     Counter RECONCILE_MISMATCHES = "reconcile_mismatches_total", Count,
-        "Differences between our books and a gateway's reports that somebody has to look at, once each.",
+        "Differences between our books and a gateway's reports that somebody has to look at, once each time that one is opened.",
         [class: Computed(classes)], &[];
     Gauge RECONCILE_OPEN_ITEMS = "reconcile_open_items", Count,
         "Differences that somebody has to look at, now.", [gateway: Configured, class: Computed(classes)], &[];
     Gauge RECONCILE_LAST_SUCCESS = "reconcile_last_success_timestamp_seconds", Seconds,
         "When a day was last compared with a whole report, in Unix seconds.", [gateway: Configured], &[];
     Gauge RECONCILE_SUMS_APART = "reconcile_sums_apart", Count,
-        "Sums of a due day and currency, of the days last compared, in which payments, attempts, ledger and settlement differ.",
+        "Sums of a due day and currency, of the last eight due days that were added up, in which payments, attempts, ledger and settlement differ.",
         [gateway: Configured], &[];
 
     // Publisher.
@@ -271,6 +271,8 @@ metrics! {
 
     // Webhooks.
     Counter WEBHOOKS_OWED = "webhooks_owed_total", Count, "Deliveries of events that became owed to endpoints.", [], &[];
+    Counter WEBHOOKS_SKIPPED = "webhooks_skipped_total", Count,
+        "Events that were not owed to an endpoint because it had been disabled for a week.", [], &[];
     Counter WEBHOOK_DELIVERIES = "webhook_deliveries_total", Count,
         "Tries by what became of their delivery; fenced: another took it over meanwhile, or its owner sent it again.",
         [result: Closed(&["delivered", "again", "failed", "fenced"])], &[];
@@ -278,9 +280,9 @@ metrics! {
         [answer: Closed(&["2xx", "3xx", "4xx", "5xx", "other", "none"])], GATEWAY;
     Gauge WEBHOOKS_IN_FLIGHT = "webhooks_in_flight", Count, "Requests to endpoints under way in this process.", [], &[];
     Gauge WEBHOOK_BACKLOG = "webhook_backlog", Count,
-        "Deliveries owed to endpoints that are not disabled, as the leading publisher counts them, up to 10000.", [], &[];
+        "Deliveries owed to endpoints that are not disabled, as the leading publisher counts them, up to 10000; NaN while they cannot be counted.", [], &[];
     Gauge WEBHOOK_OLDEST_AGE = "webhook_oldest_age_seconds", Seconds,
-        "How long the oldest delivery waits for a sender although it is due and its endpoint does not rest, or the oldest event to be fanned out.",
+        "How long the oldest delivery waits for a sender although it is due and its endpoint does not rest, or the oldest event to be fanned out; where that cannot be asked, it grows from what it last was.",
         [], &[];
     Counter WEBHOOK_ENDPOINTS_DISABLED = "webhook_endpoints_disabled_total", Count,
         "Endpoints disabled by the sender.", [reason: Closed(&["gone", "failing"])], &[];
@@ -289,5 +291,8 @@ metrics! {
         [stage: Closed(&["fan_out", "take", "note", "count"])], &[];
 
     // The process.
+    Counter TRACE_SPANS = "trace_spans_total", Count,
+        "Spans of traces that went to the collector, or were lost because it did not take them; none where no variable names one.",
+        [result: Closed(&["sent", "lost"])], &[];
     Gauge BUILD_INFO = "build_info", Count, "1, with the version as a label.", [version: Open], &[];
 }

@@ -20,4 +20,5 @@ pub mod metrics;
 pub mod reconnect;
 pub mod shutdown;
 pub mod telemetry;
+pub mod trace;
 pub mod violation;

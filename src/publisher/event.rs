@@ -18,6 +18,8 @@ pub struct Form {
     pub partitions: i32,
     /// What events are sealed with; without it they prove nothing (rule R17).
     seal: Option<Seal>,
+    /// They were published before, and say so: the newest that was published is none of them.
+    are_again: bool,
 }
 
 /// The installation's secret, which no `Debug` shows.
@@ -34,13 +36,20 @@ impl Form {
     /// The topics under `kafka.topic_prefix`, by default `payments.events` and `payments.parked`.
     #[must_use]
     pub fn new(prefix: &str, partitions: i32) -> Self {
-        Self { topic: format!("{prefix}events"), parked: format!("{prefix}parked"), partitions, seal: None }
+        let (topic, parked) = (format!("{prefix}events"), format!("{prefix}parked"));
+        Self { topic, parked, partitions, seal: None, are_again: false }
     }
 
     /// The same, sealing each event.
     #[must_use]
     pub fn sealed(self, secret: &Secret) -> Self {
         Self { seal: Some(Seal(*secret)), ..self }
+    }
+
+    /// The same, for a replay.
+    #[must_use]
+    pub fn again(self) -> Self {
+        Self { are_again: true, ..self }
     }
 }
 
@@ -52,6 +61,9 @@ pub fn record(form: &Form, unpublished: &Unpublished) -> Outgoing {
     let mut headers = vec![("content-type", "application/cloudevents+json; charset=UTF-8".to_owned())];
     if let Some(Seal(secret)) = &form.seal {
         headers.push(("mac", event_mac(secret, payment, unpublished.row.seq, unpublished.row.at)));
+    }
+    if form.are_again {
+        headers.push(("again", "1".to_owned()));
     }
     headers.extend(trace.map(|trace| ("traceparent", trace)));
     Outgoing {

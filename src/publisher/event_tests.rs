@@ -258,12 +258,16 @@ fn a_schema_refuses_what_is_not_an_event() {
 #[test]
 fn a_record_is_keyed_by_the_payment_and_lies_where_the_ring_has_it() {
     let row = example(EventType::Completed);
-    let record = record(&Form::new("payments.", 12), &row);
+    let record = super::record(&Form::new("payments.", 12), &row);
     assert_eq!(record.topic, "payments.events");
     assert_eq!(record.key, row.row.payment.to_string());
     assert_eq!(record.partition, Some(partition(shard(row.row.payment), 12)));
     assert_eq!(record.headers.last().unwrap().0, "traceparent");
     assert_eq!(record.value, json(&row), "the same bytes in every delivery");
+    let is_again = |record: &Outgoing| record.headers.contains(&("again", "1".to_owned()));
+    let repeated = super::record(&Form::new("payments.", 12).again(), &row);
+    assert!(is_again(&repeated) && !is_again(&record), "a replay says of itself that it is one");
+    assert_eq!((repeated.value, repeated.partition), (record.value, record.partition));
     let mut archived = row.clone();
     archived.payment = None;
     let event: Value = serde_json::from_slice(&json(&archived)).unwrap();
@@ -320,6 +324,17 @@ fn a_reason_is_the_written_one_or_the_one_that_its_cause_implies() {
         reason_of(Event::Moved(Cause::Cancelled), Status::Cancelled, "no JSON"),
         "cancelled_by_client"
     );
+    for (by, wanted) in [
+        ("actor:00000000-0000-0000-0000-0000000000a1", "cancelled_by_client"),
+        ("key:alice", "cancelled_by_operator"),
+        ("oidc:https://id.example#7", "cancelled_by_operator"),
+    ] {
+        let mut row =
+            unpublished(3, Some(Status::Pending), Event::Moved(Cause::Cancelled), Status::Cancelled, "{}");
+        row.row.by = by.to_owned();
+        let value: Value = serde_json::from_slice(&json(&row)).unwrap();
+        assert_eq!(value["data"]["reason"], wanted, "{by}");
+    }
 }
 
 #[test]

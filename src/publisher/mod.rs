@@ -16,6 +16,7 @@
 //! remove duplicates by `id`.
 
 pub mod event;
+mod known;
 mod leads;
 mod rebuild;
 mod replay;
@@ -30,6 +31,7 @@ use crate::schedule::{Postgres, PublisherLease, ScheduleError, Unpublished, Unpu
 use event::Form;
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::time::Duration;
 
 pub use leads::{Condition, Leads};
 pub use rebuild::{CatchUp, Rebuilt, announce_again, catch_up};
@@ -92,6 +94,8 @@ pub struct Pass {
     pub is_full: bool,
     /// The waiting rows come from another server and wait for this one's transaction ids.
     pub is_ahead: bool,
+    /// Age of the oldest row that is not published after it.
+    pub oldest_age: Duration,
 }
 
 /// Why a pass did not do all of its work. Nothing is lost in any case.
@@ -149,7 +153,12 @@ async fn pass<H: History, T: Topic>(
     for row in &found.rows {
         metrics::EVENTS_PUBLISHED.add(1, [event_type(row.row.event, row.row.to).as_str()]);
     }
-    Ok(Pass { published: found.rows.len(), is_full: found.is_full, is_ahead: found.is_ahead })
+    Ok(Pass {
+        published: found.rows.len(),
+        is_full: found.is_full,
+        is_ahead: found.is_ahead,
+        oldest_age: found.oldest_age,
+    })
 }
 
 /// Which topics are told of a row.

@@ -72,7 +72,7 @@ impl History for Memory {
             is_ahead: false,
             database_now: at(),
             end: HistoryPlace { xid: (inner.cursor + rows.len()) as u64, seq: 0, payment: Uuid::nil() },
-            below: 0,
+            below: None,
             rows,
         }))
     }
@@ -173,7 +173,7 @@ async fn an_event_is_sent_only_after_the_one_before_it_was_acknowledged() {
     let (memory, kept) = (story(), Kept::default());
     let lease = lead(&memory).await;
     let pass = step(&memory, &kept, &lease, &form(), 10).await.unwrap();
-    assert_eq!(pass, Pass { published: 6, is_full: false, is_ahead: false });
+    assert_eq!(pass, Pass { published: 6, is_full: false, is_ahead: false, oldest_age: Duration::ZERO });
     let wanted = [ids(&[(1, 1), (2, 1), (3, 1)]), ids(&[(1, 2), (2, 2)]), ids(&[(1, 3)])];
     assert_eq!(*kept.batches.lock().unwrap(), wanted);
     assert_eq!(memory.0.lock().unwrap().cursor, 6);

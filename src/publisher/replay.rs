@@ -1,6 +1,7 @@
 //! The history once more, beside the publisher that leads: `punctual publisher --from`.
 //!
-//! **Promise.** The very records that went out before: the same bytes, ids and partitions, per payment in the
+//! **Promise.** The very records that went out before: the same bytes, ids and partitions, with a header that says so
+//! (whoever looks for the newest event passes over them), per payment in the
 //! order of `sequence`, at no more than a given rate. Nothing goes out that the leader has not published, so
 //! readers that remove duplicates by `id` see nothing new and nothing out of its order; a reader that lost
 //! something finds it again. No cursor moves.

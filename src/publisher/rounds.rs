@@ -5,6 +5,7 @@
 //! although the move of the cursor would be refused anyway.
 
 use super::event::Form;
+use super::known::LastKnown;
 use super::{Condition, History, PassFailed, Topic, step};
 use crate::domain::lease::Mono;
 use crate::platform::clock::SharedClock;
@@ -46,13 +47,20 @@ struct Ours {
     renewed_at: Mono,
 }
 
-#[derive(Default)]
-struct Held(Mutex<Option<Ours>>);
+struct Held {
+    ours: Mutex<Option<Ours>>,
+    /// The oldest row that is not published; zero while another leads.
+    oldest: Mutex<LastKnown>,
+}
 
 impl Held {
     fn lock(&self) -> MutexGuard<'_, Option<Ours>> {
         // Only replaced as a whole under the lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ours.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn oldest(&self) -> MutexGuard<'_, LastKnown> {
+        self.oldest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lease(&self) -> Option<PublisherLease> {
@@ -78,7 +86,8 @@ pub async fn run<H: History, T: Topic>(
     topic: &T,
     shutdown: &Shutdown,
 ) -> Result<(), ScheduleError> {
-    let held = Held::default();
+    let oldest = Mutex::new(LastKnown::from(publisher.clock.mono()));
+    let held = Held { ours: Mutex::default(), oldest };
     // A defect in one loop ends the other.
     let failed = AtomicBool::new(false);
     let goes_on = || !shutdown.is_asked() && !failed.load(Ordering::Relaxed);
@@ -144,7 +153,12 @@ async fn keep<H: History>(
     }
     if held.lease().is_none() && !shutdown.is_asked() {
         let acquired = history.acquire(&publisher.holder, publisher.lease).await;
-        let acquired = unless_defect(LEAD, acquired)?.flatten();
+        let acquired = unless_defect(LEAD, acquired)?;
+        if matches!(acquired, Some(None)) {
+            // It tells.
+            held.oldest().learn(Duration::ZERO, asked_at);
+        }
+        let acquired = acquired.flatten();
         if let Some(lease) = &acquired {
             tracing::info!(epoch = lease.epoch, "this publisher leads");
             if lease.started_over {
@@ -170,12 +184,17 @@ async fn round<H: History, T: Topic>(
     held: &Held,
 ) -> Result<Duration, ScheduleError> {
     let Some(lease) = held.lease() else {
-        // Only the leader knows how old the oldest is; a gauge left standing would alarm for ever.
-        metrics::PUBLISHER_OLDEST_AGE.set(0.0, []);
+        // Only the leader knows how old the oldest is; a gauge left standing would alarm for ever. But while nobody
+        // can say whether another leads, nobody may do.
+        let (oldest, now) = (*held.oldest(), publisher.clock.mono());
+        let stands_by = oldest.silence(now) <= publisher.lease;
+        let age = if stands_by { Duration::ZERO } else { oldest.age(now) };
+        metrics::PUBLISHER_OLDEST_AGE.set(age.as_secs_f64(), []);
         return Ok(publisher.poll);
     };
     match step(history, topic, &lease, &publisher.form, publisher.batch).await {
         Ok(pass) => {
+            held.oldest().learn(pass.oldest_age, publisher.clock.mono());
             let condition = Condition { leads: true, is_ahead: pass.is_ahead };
             tell(publisher, condition);
             return Ok(if pass.is_full { Duration::ZERO } else { publisher.poll });
@@ -192,11 +211,16 @@ async fn round<H: History, T: Topic>(
             return Err(defect);
         }
         Err(error) => {
-            let stage = match error {
+            let stage = match &error {
                 PassFailed::NotAcknowledged(_) => "publish",
                 PassFailed::Advance(_) => "advance",
                 PassFailed::Read(_) | PassFailed::LeadLost => "read",
             };
+            if matches!(error, PassFailed::Read(_)) {
+                // Otherwise it was seen by this pass.
+                let age = held.oldest().age(publisher.clock.mono());
+                metrics::PUBLISHER_OLDEST_AGE.set(age.as_secs_f64(), []);
+            }
             metrics::PUBLISHER_FAILURES.add(1, [stage]);
             tracing::warn!(%error, "a pass of the publisher; its events are published again");
         }

@@ -45,6 +45,7 @@ pub(super) async fn load(schedule: &Postgres, order: &Order) -> Result<(Report, 
     match schedule.begin_report(&new, order.if_shorter).await? {
         ReportBegun::Begun => {}
         ReportBegun::Same(run) => return Ok((report, Loaded::Same(run))),
+        ReportBegun::Withdrawn(before) => return Err(ReconcileError::Withdrawn { before: Box::new(before) }),
         ReportBegun::Shorter(before) => return Err(ReconcileError::Shorter { before: Box::new(before) }),
         ReportBegun::DayOutOfRange => return Err(ReconcileError::DayOutOfRange),
     }
@@ -61,13 +62,13 @@ pub(super) async fn load(schedule: &Postgres, order: &Order) -> Result<(Report, 
     }
     match new.purpose {
         Purpose::Trial => {
-            schedule.name_payments(&new).await?;
+            schedule.ready_lines(&new).await?;
             Ok((report, Loaded::OnTrial(new)))
         }
         Purpose::Count => match schedule.finish_report(&new).await? {
             Some(run) => Ok((report, Loaded::Counts(run))),
             None => {
-                schedule.fail_report(&new, "lines are missing").await?;
+                schedule.fail_report(&new, "lines are missing, or it was withdrawn meanwhile").await?;
                 Err(ReconcileError::Changed)
             }
         },
@@ -101,12 +102,14 @@ fn new_report(order: &Order, report: &Report) -> NewReport {
         net_minor: sum.net_minor,
         ..LineSum::of(sum.kind, sum.currency, sum.net_currency)
     });
+    let (format, options) = named(&order.format);
     let source = order.source.clone().or_else(|| report.source_id.clone()).unwrap_or_default();
     NewReport {
         id: order.id,
         gateway: order.gateway.clone(),
         day: order.day,
-        format: name_of(&order.format),
+        format,
+        options,
         source: source.chars().take(200).collect(),
         sha256: report.sha256,
         asked_by: order.asked_by.clone(),
@@ -115,13 +118,15 @@ fn new_report(order: &Order, report: &Report) -> NewReport {
         seen_at: order.seen_at,
         sums: sums.collect(),
         purpose: order.purpose,
+        if_withdrawn: order.if_withdrawn,
     }
 }
 
-/// Without its options, which say how it is read and not what it is.
-fn name_of(format: &Format) -> String {
+/// What it is, and how it is read.
+fn named(format: &Format) -> (String, String) {
     let text = format.to_string();
-    text.split_once(':').map_or(text.as_str(), |(name, _)| name).to_owned()
+    let (name, options) = text.split_once(':').unwrap_or((&text, ""));
+    (name.to_owned(), options.to_owned())
 }
 
 /// Nobody takes lines any more.
@@ -169,5 +174,23 @@ async fn fill(schedule: &Postgres, order: &Order, new: &NewReport) -> Result<(),
         Err(Stopped::Unread(error)) => Err(ReconcileError::Unread(error)),
         // Only who takes lines goes away, and that was answered above.
         Err(Stopped::By(Gone)) => Err(ReconcileError::Changed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_format_is_and_how_it_is_read_are_told_apart() {
+        for (text, name, options) in [
+            ("sandbox", "sandbox", ""),
+            ("stripe:key=payment_metadata[a:b]", "stripe", "key=payment_metadata[a:b]"),
+            ("adyen:charges=debit,totals=required", "adyen", "charges=debit,totals=required"),
+            ("camt.053:charges=credit", "camt.053", "charges=credit"),
+        ] {
+            let format: Format = text.parse().expect("a format");
+            assert_eq!(named(&format), (name.to_owned(), options.to_owned()), "{text}");
+        }
     }
 }

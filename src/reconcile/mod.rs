@@ -17,11 +17,13 @@ mod repair;
 mod upkeep;
 
 pub use compare::{Apart, look_again};
-pub use upkeep::{forget_lines, tell_standing};
+pub use upkeep::{forget_lines, tell_open, tell_standing};
 
 use crate::domain::ids::{GatewayName, Operator};
 use crate::domain::repair::Power;
-use crate::schedule::{Compared, Postgres, Purpose, ReconciliationRun, Repairs, ScheduleError, Shorter};
+use crate::schedule::{
+    Compared, Forgotten, Postgres, Purpose, ReconciliationRun, Repairs, ScheduleError, Shorter, Withdrawn,
+};
 use chrono::{DateTime, NaiveDate, Utc};
 use load::Loaded;
 use read::{Format, Refused, Report};
@@ -50,6 +52,8 @@ pub struct Order {
     pub seen_at: DateTime<Utc>,
     /// What to do if it is shorter than the one whose place it takes.
     pub if_shorter: Shorter,
+    /// What to do if people took it out before.
+    pub if_withdrawn: Withdrawn,
     /// Whether it is to count.
     pub purpose: Purpose,
 }
@@ -122,11 +126,25 @@ pub enum ReconcileError {
         /// The one that counts.
         before: Box<ReconciliationRun>,
     },
+    /// Get the right one; or say that it counts after all.
+    #[error("the report was withdrawn by people: {}", .before.note.as_deref().unwrap_or_default())]
+    Withdrawn {
+        /// As it counted.
+        before: Box<ReconciliationRun>,
+    },
     /// Wait for the day to begin; or it is too long ago.
     #[error(
         "the day has not begun, or the report was fetched before it began, or it is more than 1,000 days ago"
     )]
     DayOutOfRange,
+    /// Leave it: what was found of the day stands.
+    #[error("{day} cannot be compared any more: {why}")]
+    Forgotten {
+        /// The day.
+        day: NaiveDate,
+        /// What is not there.
+        why: Forgotten,
+    },
     /// Leave the file alone, and try again.
     #[error("the report's file changed while it was read; nothing of it is used")]
     Changed,
@@ -144,6 +162,7 @@ pub async fn reconcile(
     order: &Order,
     terms: Terms,
 ) -> Result<Reconciled, ReconcileError> {
+    compare::hold_kept(schedule, &order.gateway, order.day, terms).await?;
     let (report, loaded) = load::load(schedule, order).await?;
     let counted = match loaded {
         Loaded::OnTrial(tried) => {

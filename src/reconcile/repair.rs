@@ -21,6 +21,7 @@ pub(super) async fn repair(
     let repairs = schedule.repair_day(&order).await?;
     metrics::PAYMENT_TRANSITIONS.add(repairs.completed, [Status::Completed.as_str(), "reconciled"]);
     metrics::PAYMENT_TRANSITIONS.add(repairs.parked, [Status::Parked.as_str(), "reconciled"]);
+    metrics::PAYMENT_TRANSITIONS.add(repairs.refunded, [Status::Refunded.as_str(), "refunded"]);
     if repairs.others > 0 {
         tracing::error!(
             payments = repairs.others,

@@ -20,6 +20,7 @@ use crate::bucket::{self, Envelope, NotAcknowledged};
 use crate::domain::bucket::{Channel, LONGEST_LEAD};
 use crate::platform::faults::{Sabotage, sabotaged};
 use crate::platform::metrics;
+use crate::platform::trace::{self, Kind, Span};
 use crate::schedule::{Schedule, ScheduleError, ShardLease, StagedNotice};
 use stage::Reach;
 use std::future::Future;
@@ -125,7 +126,12 @@ pub async fn step<S: Schedule, P: Publisher>(
         let all: Vec<_> = plan.envelopes.iter().map(|envelope| envelope.staged.clone()).collect();
         schedule.mark(shard, &all).await.map_err(PassFailed::NotMarked)?;
     }
+    let mut publishing = publishing(&plan.envelopes, shard);
     let report = publisher.publish(&plan.envelopes).await;
+    if report.is_err() {
+        publishing.failed("not all of it was acknowledged");
+    }
+    publishing.end();
     let missing = report.err();
     let acknowledged = acknowledged(missing.as_ref(), plan.envelopes);
     if !acknowledged.is_empty()
@@ -137,6 +143,16 @@ pub async fn step<S: Schedule, P: Publisher>(
         Some(missing) => Err(missing.into()),
         None => Ok(Pass { published: acknowledged.len(), pause }),
     }
+}
+
+/// The batch as a trace of its own, beside those of the requests that its payments came from.
+fn publishing(batch: &[Envelope], shard: &ShardLease) -> Span {
+    let posts = batch.iter().map(|envelope| envelope.staged.traceparent.as_deref());
+    let mut span = trace::span("publish notices", Kind::Producer).linked(posts).start();
+    span.say("messaging.system", || "kafka");
+    span.say("messaging.batch.message_count", || i64::try_from(batch.len()).unwrap_or(i64::MAX));
+    span.say("punctual.shard", || i64::from(shard.residue));
+    span
 }
 
 fn longest_lead() -> Duration {

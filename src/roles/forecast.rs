@@ -28,7 +28,7 @@ pub async fn forecast(output: Output, config: Config) -> Result<(), Ended> {
 fn as_table(forecast: &Forecast, account: &Account) -> String {
     let mut text = String::new();
     for of in &forecast.gateways {
-        let rate = account.rate_of(&of.gateway);
+        let rate = account.rate_of(of);
         let permitted =
             rate.map_or_else(|| "no rate is set".to_owned(), |rate| format!("{rate} charges a second"));
         // Writing into a String cannot fail, here and below.
@@ -42,10 +42,13 @@ fn as_table(forecast: &Forecast, account: &Account) -> String {
         for (title, spans, form) in
             [("minute", &of.minutes, "%Y-%m-%dT%H:%MZ"), ("day", &of.days, "%Y-%m-%d")]
         {
-            let _ = writeln!(text, "{title:<18}{:>14}{:>14}  worked off at", "due", "left at end");
+            let counted = if title == "day" { "         counted at" } else { "" };
+            let _ = writeln!(text, "{title:<18}{:>14}{:>14}  worked off at{counted}", "due", "left at end");
             for one in drain(forecast.taken_at, of.overdue.count, spans, rate) {
                 if one.due.count > 0 || one.left_at_end > 0 {
-                    let _ = writeln!(text, "{}", line(&one, form, rate));
+                    let counted = if title == "day" { second(one.due.counted_at) } else { String::new() };
+                    let line = format!("{}  {counted}", line(&one, form, rate));
+                    let _ = writeln!(text, "{}", line.trim_end());
                 }
             }
         }
@@ -57,7 +60,7 @@ fn line(one: &Drained, form: &str, rate: Option<u32>) -> String {
     let from = one.due.from.format(form).to_string();
     let left = rate.map_or_else(|| "?".to_owned(), |_| one.left_at_end.to_string());
     let at = one.drained_at.map_or_else(|| "?".to_owned(), second);
-    format!("{from:<18}{:>14}{left:>14}  {at}", number(one.due.count, one.due.precision))
+    format!("{from:<18}{:>14}{left:>14}  {at:<20}", number(one.due.count, one.due.precision))
 }
 
 fn number(count: i64, precision: Precision) -> String {
@@ -85,10 +88,18 @@ mod tests {
         let at: DateTime<Utc> = "2030-01-31T23:59:00Z".parse().unwrap();
         let due = |n: i32, count, precision| {
             let from = at + TimeDelta::minutes(1) * n;
-            Due { from, until: from + TimeDelta::minutes(1), count, precision, first_at: None }
+            Due {
+                from,
+                until: from + TimeDelta::minutes(1),
+                count,
+                precision,
+                first_at: None,
+                counted_at: at,
+            }
         };
         let of = GatewayForecast {
             gateway: GatewayName("sandbox".into()),
+            rate_limit: None,
             overdue: due(-1, 0, Precision::Exact),
             minutes: (0..5).map(|n| due(n, if n == 1 { 12_000 } else { 0 }, Precision::Exact)).collect(),
             days: vec![due(0, 3_000_000, Precision::About)],
@@ -103,8 +114,8 @@ mod tests {
                 "gateway sandbox: 100 charges a second; overdue 0; counted at 2030-01-31T23:59:00Z",
                 "minute                       due   left at end  worked off at",
                 "2030-02-01T00:00Z          12000          6000  2030-02-01T00:02:00Z",
-                "day                          due   left at end  worked off at",
-                "2030-01-31              ~3000000       2994000  2030-02-01T08:19:00Z",
+                "day                          due   left at end  worked off at         counted at",
+                "2030-01-31              ~3000000       2994000  2030-02-01T08:19:00Z  2030-01-31T23:59:00Z",
             ]
         );
         gateway.rate = 0;

@@ -120,7 +120,7 @@ fn lines(
 ) -> Vec<Line> {
     let mut due: BTreeMap<DateTime<Utc>, Vec<(GatewayName, Drained)>> = BTreeMap::new();
     for of in &forecast.gateways {
-        let rate = account.rate_of(&of.gateway);
+        let rate = account.rate_of(of);
         for one in drain(forecast.taken_at, of.overdue.count, &of.minutes, rate) {
             let minute = crate::domain::bucket::minute_start(one.due.from);
             due.entry(minute).or_default().push((of.gateway.clone(), one));

@@ -3,7 +3,7 @@
 //! The two share a process and nothing else: webhooks have connections of their own, so that a receiver or a backlog
 //! of theirs keeps no event from its topic, nor the other way round.
 
-use super::{Process, failed, lost_commits, usage};
+use super::{Process, failed, lost_commits, noting_kafka, usage};
 use crate::bucket::{self, topics};
 use crate::cli::Ended;
 use crate::platform::config;
@@ -27,9 +27,11 @@ pub async fn publisher(process: Process) -> Result<(), Ended> {
     let kafka = &process.config.kafka;
     require_topics(kafka).await?;
     let Some(schedule) = process.connect(Access::Worker).await? else { return Ok(()) };
-    lost_commits::ask_the_events(&process, &schedule).await?;
+    let question = lost_commits::ask_the_events(&process, &schedule).await?;
     let (condition, told) = watch::channel(Condition::default());
-    process.serve_health(publishes(process.postgres_is_ready(&schedule), told)).await?;
+    let producer = bucket::Producer::new(kafka, process.clock.clone()).map_err(usage)?;
+    let readiness = noting_kafka(process.postgres_is_ready(&schedule), &producer);
+    process.serve_health(publishes(readiness, told)).await?;
     let settings = &process.config.publisher;
     let publisher = publisher::Publisher {
         holder: process.name(&settings.name),
@@ -40,7 +42,8 @@ pub async fn publisher(process: Process) -> Result<(), Ended> {
         clock: process.clock.clone(),
         condition,
     };
-    let producer = bucket::Producer::new(kafka, process.clock.clone()).map_err(usage)?;
+    let delivers = producer.delivers();
+    let topic = lost_commits::Careful { topic: producer, delivers, question };
     let deliverer = deliverer(&process)?;
     let Some(second) = connect_webhooks(&process).await? else { return Ok(()) };
     tracing::info!(holder = publisher.holder, "the publisher works");
@@ -53,7 +56,7 @@ pub async fn publisher(process: Process) -> Result<(), Ended> {
         asks.stop();
     });
     let events = async {
-        let ended = publisher::run(&publisher, &schedule, &producer, &shutdown).await;
+        let ended = publisher::run(&publisher, &schedule, &topic, &shutdown).await;
         trigger.stop();
         ended
     };
@@ -63,8 +66,7 @@ pub async fn publisher(process: Process) -> Result<(), Ended> {
         ended
     };
     let (events, hooks) = futures_util::future::join(events, hooks).await;
-    schedule.close().await;
-    second.close().await;
+    futures_util::future::join(process.leave(&schedule), process.leave(&second)).await;
     events.and(hooks).map_err(failed)
 }
 

@@ -23,6 +23,7 @@ use crate::reconcile::read::Format;
 use crate::reconcile::{Order, ReconcileError, Reconciled, Terms, reconcile};
 use crate::schedule::{
     self, Access, Postgres, Purpose, ReconciliationItem, ReconciliationItemFilter, ScheduleError, Shorter,
+    Withdrawn,
 };
 use chrono::NaiveDate;
 use serde_json::Value;
@@ -46,6 +47,7 @@ struct Day {
     /// Who asks.
     by: Operator,
     if_shorter: Shorter,
+    if_withdrawn: Withdrawn,
     purpose: Purpose,
 }
 
@@ -86,14 +88,20 @@ impl From<NotReconciled> for Ended {
         let (exit, told) = match &why {
             NotReconciled::NotFetched(NotFetched::NoSource)
             | NotReconciled::NoFormat(_)
-            | NotReconciled::Reconcile(ReconcileError::OtherDay { .. } | ReconcileError::DayOutOfRange) => {
-                (Exit::Usage, why.to_string())
-            }
+            | NotReconciled::Reconcile(
+                ReconcileError::OtherDay { .. }
+                | ReconcileError::DayOutOfRange
+                | ReconcileError::Forgotten { .. },
+            ) => (Exit::Usage, why.to_string()),
             NotReconciled::Reconcile(ReconcileError::Shorter { before }) => {
                 let told = format!(
                     "{why}: {}. Cut short, or right? Look at both; --even-if-shorter says that it is right",
                     before.id
                 );
+                (Exit::Conflict, told)
+            }
+            NotReconciled::Reconcile(ReconcileError::Withdrawn { before }) => {
+                let told = format!("{why}: {}. If it is right, --even-if-withdrawn says so", before.id);
                 (Exit::Conflict, told)
             }
             NotReconciled::NotFetched(_)
@@ -141,6 +149,7 @@ pub async fn reconcile_run(asked: ReconcileRun, config: Config) -> Result<(), En
         source: asked.source.clone(),
         by: Operator("cli".into()),
         if_shorter: if asked.even_if_shorter { Shorter::Accept } else { Shorter::Refuse },
+        if_withdrawn: if asked.even_if_withdrawn { Withdrawn::Accept } else { Withdrawn::Refuse },
         purpose: if asked.dry_run { Purpose::Trial } else { Purpose::Count },
     };
     let schedule = schedule::connect(&config.database, Access::Worker).await.map_err(refused)?;
@@ -235,6 +244,7 @@ async fn reconciled(
         asked_by: day.by.clone(),
         seen_at,
         if_shorter: day.if_shorter,
+        if_withdrawn: day.if_withdrawn,
         purpose: day.purpose,
     };
     Ok(reconcile(schedule, &order, terms).await?)

@@ -54,7 +54,7 @@ pub async fn replay(asked: Asked, config: Config) -> Result<(), Ended> {
         told,
         rate: asked.rate,
         batch: config.publisher.batch,
-        form: form.sealed(schedule.installation_secret()),
+        form: form.sealed(schedule.installation_secret()).again(),
         clock: clock.clone(),
     };
     let producer = bucket::Producer::new(&config.kafka, clock.clone()).map_err(usage)?;

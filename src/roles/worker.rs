@@ -1,6 +1,6 @@
 //! The role that pays.
 
-use super::{Ended, Process, failed, fits, lost_commits, usage};
+use super::{Ended, NO_KAFKA, Process, failed, fits, lost_commits, usage};
 use crate::bucket::{self, topics};
 use crate::domain::ids::WorkerName;
 use crate::domain::retry::Ladders;
@@ -11,7 +11,7 @@ use crate::platform::exit::Exit;
 use crate::platform::health::Readiness;
 use crate::schedule::{Access, Postgres};
 use crate::worker::{self, Condition, RefundParts, Refunder, Worker};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -25,7 +25,8 @@ pub async fn worker(mut process: Process) -> Result<(), Ended> {
     let gateway = Arc::new(gateway::connect(&process.config.gateway, process.clock.clone()).map_err(usage)?);
     refuse_wrong_topics(&process.config.kafka, &process.clock).await?;
     let Some(schedule) = process.connect(Access::Worker).await? else { return Ok(()) };
-    lost_commits::ask_the_events(&process, &schedule).await?;
+    // Held by whatever asks on; a worker needs no answer to begin.
+    let _question = lost_commits::ask_the_events(&process, &schedule).await?;
     register(&schedule, Gateway::profile(gateway.as_ref())).await?;
     let slot = process.name(&process.config.worker.slot);
     // Slot and incarnation: a restarted worker is another one in history.
@@ -47,31 +48,54 @@ pub async fn worker(mut process: Process) -> Result<(), Ended> {
     process.serve_health(works(process.postgres_is_ready(&schedule), condition)).await?;
     let told = tokio::spawn(tell_of_leaving(process.clone(), schedule.clone()));
     let refunds = refunds(&process, &schedule, gateway, name, &worker);
-    let shutdown = process.shutdown.clone();
-    let ended = worker.run(async move { shutdown.wait().await }).await;
+    let asked_at = Arc::new(OnceLock::new());
+    let (shutdown, clock, asked) = (process.shutdown.clone(), process.clock.clone(), Arc::clone(&asked_at));
+    let stop = async move {
+        shutdown.wait().await;
+        asked.get_or_init(|| clock.mono());
+    };
+    let ended = worker.run(stop).await;
     if !process.shutdown.is_asked() {
         told.abort();
     }
-    // Written long ago, or ended just now.
-    let _ended = told.await;
+    // Written long ago, unless the database does not answer.
+    given(&process, TELL_WITHIN, told, "the others were not told that this worker leaves").await;
     if let Some((stop, refunds)) = refunds {
-        // Whatever ended the worker; what was claimed is recorded first.
+        // Whatever ended the worker; what was claimed is recorded first, within the time that charges had.
         stop.send_replace(true);
-        let _ended = refunds.await;
+        let passed = asked_at.get().map_or(Duration::ZERO, |at| process.clock.mono().0.saturating_sub(at.0));
+        let left = process.config.worker.drain.saturating_sub(passed);
+        given(&process, left, refunds, "refunds in flight are abandoned; they are asked about").await;
     }
-    schedule.close().await;
-    match ended {
-        worker::Ended::Stopped(drained) => {
-            tracing::info!("drained {}, abandoned {}", drained.drained, drained.abandoned);
-            Ok(())
+    process.leave(&schedule).await;
+    said(ended, &process.config.worker.slot)
+}
+
+/// Waits for a task, but not for longer than this: a process that is asked to go is gone within 30 s.
+async fn given(process: &Process, length: Duration, mut task: JoinHandle<()>, otherwise: &'static str) {
+    tokio::select! {
+        biased;
+        // What it had to say it has logged.
+        _ended = &mut task => {}
+        () = process.clock.sleep(length) => {
+            task.abort();
+            tracing::warn!("{otherwise}");
         }
+    }
+}
+
+/// How the process ends, after how its worker did.
+fn said(ended: worker::Ended, slot: &str) -> Result<(), Ended> {
+    match ended {
+        // The drain has said it.
+        worker::Ended::Stopped(_) => Ok(()),
         worker::Ended::Frozen(_) => Err(failed("the worker was frozen for half a lease; start it anew")),
         worker::Ended::Replaced(_) => Err(Ended::with(
             Exit::Replaced,
             format!(
                 "another process joined the group as worker.slot = {:?}; this one has drained and ends, so that the \
                  two do not take the name from each other for ever: give each worker a slot of its own, or none",
-                process.config.worker.slot
+                slot
             ),
         )),
         worker::Ended::Defect(_) => Err(failed("a step panicked; see the log, then start the worker anew")),
@@ -111,6 +135,9 @@ fn refunds(
     });
     Some((stop, run))
 }
+
+/// At the end, for a word to the others that has not been written yet.
+const TELL_WITHIN: Duration = Duration::from_secs(1);
 
 /// After the session the group takes a moment to give the partitions to others.
 const HAND_OVER: Duration = Duration::from_secs(10);
@@ -200,7 +227,7 @@ fn joiner(config: &config::Config, clock: SharedClock) -> worker::Join {
 const RING_BUFFER: usize = 4_096;
 
 fn works(readiness: Readiness, condition: watch::Receiver<Condition>) -> Readiness {
-    let closed = condition.clone();
+    let (closed, bus) = (condition.clone(), condition.clone());
     let tell = move |is_bad: fn(&Condition) -> bool, word: &'static str| {
         let condition = condition.clone();
         move || {
@@ -209,6 +236,7 @@ fn works(readiness: Readiness, condition: watch::Receiver<Condition>) -> Readine
         }
     };
     readiness
+        .noting("kafka", move || (!bus.borrow().kafka_is_up).then(|| NO_KAFKA.to_owned()))
         .with("clock", tell(|condition| condition.clocks_apart, "host and database clock are too far apart"))
         .with(
             "work",

@@ -8,22 +8,16 @@
 //!
 //! If this dies here, nothing was decided, or all of it was; whoever repeats is told ([`Decided::Already`]).
 //!
-//! **To add a kind**: a variant of [`ApprovalKind`], the kind in the table's CHECK, and an arm in [`carry_out`].
+//! **To add a kind**: a variant of [`ApprovalKind`], the kind in the table's CHECK, and an arm in `carry_out.rs`.
 
 use super::acts::{self, Act};
+use super::carry_out::{CarriedOut, Obstacle, carry_out};
 use super::failure::{before_commit, transaction, whole};
 use super::port::ScheduleError;
-use super::reconcile::RepairDone;
-use super::refund_resolve::{self, RefundClosed};
-use super::refunds::Approving;
-use super::release::{self, Redrive};
-use super::{Postgres, reconcile_repair, refunds, row, statements};
+use super::{Postgres, reconcile_repair, reconcile_withdraw, refund_resolve, refunds, row, statements};
 use crate::domain::ids::{Operator, PaymentId};
-use crate::domain::parked::{KeyWanted, WhyNot};
-use crate::domain::refund::RefundId;
-use crate::domain::refund_resolution::RefundUnresolved;
+use crate::domain::parked::WhyNot;
 use crate::domain::repair::NotRepaired;
-use crate::domain::state::Status;
 use crate::domain::texts::texts;
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
@@ -38,6 +32,7 @@ texts! { ApprovalKind, "What is asked for.":
     Refund = "refund": "A refund.",
     ResolveRefund = "resolve_refund": "What people say became of a refund.",
     Repair = "repair": "A payment that had failed or was cancelled is completed by a line of the gateway's settlement report.",
+    Withdraw = "withdraw": "A settlement report that explains money does not count any more.",
 }
 
 texts! { ApprovalStatus, "Where an approval stands.":
@@ -59,8 +54,8 @@ pub struct NewApproval {
     pub id: Uuid,
     /// What.
     pub kind: ApprovalKind,
-    /// Of which payment.
-    pub payment: PaymentId,
+    /// Of which payment; `None`: of a report, which the request names.
+    pub payment: Option<PaymentId>,
     /// By whom.
     pub asked_by: Operator,
     /// Why, 1 to 500 characters.
@@ -76,8 +71,8 @@ pub struct Approval {
     pub id: Uuid,
     /// What was asked for.
     pub kind: ApprovalKind,
-    /// Of which payment.
-    pub payment: PaymentId,
+    /// Of which payment; `None`: of a report, which the request names.
+    pub payment: Option<PaymentId>,
     /// By whom.
     pub asked_by: Operator,
     /// Why.
@@ -107,46 +102,6 @@ pub enum AskedFor {
     Waiting(Approval),
     /// One waited, and was decided while this was asked: look at the payment again.
     Decided,
-}
-
-/// What an approval did.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CarriedOut {
-    /// The payment was released into this state.
-    Redriven(Status),
-    /// A worker sends this refund from here on.
-    RefundAllowed(RefundId),
-    /// The refund ended by people's word.
-    RefundClosed(RefundClosed),
-    /// The payment was repaired by a line of a settlement report.
-    Repaired(RepairDone),
-}
-
-/// Why an approved act could not be carried out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Obstacle {
-    /// Of a parked payment.
-    Parked(WhyNot),
-    /// The refund was dropped, or allowed, before.
-    RefundIsVoid,
-    /// Of a refund that waited for people.
-    Refund(RefundUnresolved),
-    /// Of a repair by a line.
-    Repair(NotRepaired),
-    /// The request is not one of this kind: a defect of whoever asked.
-    Unreadable,
-}
-
-impl Obstacle {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Parked(why) => why.as_str(),
-            Self::RefundIsVoid => "refund_is_void",
-            Self::Refund(why) => why.as_str(),
-            Self::Repair(why) => why.as_str(),
-            Self::Unreadable => "unreadable",
-        }
-    }
 }
 
 /// What became of a decision.
@@ -231,7 +186,7 @@ pub(super) async fn ask_within(transaction: &mut PgConnection, new: &NewApproval
         // What can never be carried out must not stand in the way of what can.
         ApprovalKind::NewEpoch | ApprovalKind::Redrive => {
             sqlx::query(statements::EXPIRE_APPROVALS)
-                .bind(new.payment.as_uuid())
+                .bind(new.payment.map(|payment| payment.as_uuid()))
                 .bind(new.request.get("version").and_then(Value::as_i64))
                 .execute(&mut *transaction)
                 .await?;
@@ -240,12 +195,12 @@ pub(super) async fn ask_within(transaction: &mut PgConnection, new: &NewApproval
         // its approval: to touch another approval here would be to wait for each other.
         ApprovalKind::Refund => {}
         // Who asks for it has looked for what stands in its way.
-        ApprovalKind::ResolveRefund | ApprovalKind::Repair => {}
+        ApprovalKind::ResolveRefund | ApprovalKind::Repair | ApprovalKind::Withdraw => {}
     }
     let made = sqlx::query(statements::ASK_APPROVAL)
         .bind(new.id)
         .bind(new.kind.as_str())
-        .bind(new.payment.as_uuid())
+        .bind(new.payment.map(|payment| payment.as_uuid()))
         .bind(&new.asked_by.0)
         .bind(&new.reason)
         .bind(Json(&new.request))
@@ -255,7 +210,7 @@ pub(super) async fn ask_within(transaction: &mut PgConnection, new: &NewApproval
         let act = Act {
             operator: new.asked_by.clone(),
             act: "ask_approval",
-            subject: new.payment.to_string(),
+            subject: subject(new.payment, &new.request),
             reason: new.reason.clone(),
             detail: json!({"approval": new.id, "kind": new.kind.as_str()}),
         };
@@ -268,18 +223,25 @@ pub(super) async fn ask_within(transaction: &mut PgConnection, new: &NewApproval
         }
         ApprovalKind::ResolveRefund => refund_resolve::waiting(transaction, &new.request).await?,
         ApprovalKind::Repair => reconcile_repair::waiting(transaction, &new.request).await?,
+        ApprovalKind::Withdraw => reconcile_withdraw::waiting(transaction, &new.request).await?,
     };
     // What stood in the way may be decided between the two looks.
     Ok(waits.map_or(AskedFor::Decided, AskedFor::Waiting))
 }
 
+/// What people find its acts under: the payment, or the report.
+fn subject(payment: Option<PaymentId>, request: &Value) -> String {
+    let report = || request.get("report").and_then(Value::as_str).unwrap_or_default().to_owned();
+    payment.map_or_else(report, |payment| payment.to_string())
+}
+
 /// The release of this payment that waits for a second person.
 pub(super) async fn waiting(
     connection: &mut PgConnection,
-    payment: PaymentId,
+    payment: Option<PaymentId>,
 ) -> Result<Option<Approval>, Error> {
-    let waiting =
-        sqlx::query(statements::WAITING_APPROVAL).bind(payment.as_uuid()).fetch_optional(connection).await?;
+    let payment = payment.map(|payment| payment.as_uuid());
+    let waiting = sqlx::query(statements::WAITING_APPROVAL).bind(payment).fetch_optional(connection).await?;
     waiting.as_ref().map(approval).transpose()
 }
 
@@ -371,57 +333,6 @@ async fn approve(
     }
 }
 
-/// The act itself, as its kind does it; its own guard decides on the locked rows.
-async fn carry_out(
-    transaction: &mut PgConnection,
-    approved: &Approval,
-    terms: &ActTerms,
-) -> Result<Result<CarriedOut, Obstacle>, Error> {
-    match approved.kind {
-        ApprovalKind::NewEpoch | ApprovalKind::Redrive => {
-            let Some(version) = approved.request.get("version").and_then(Value::as_i64) else {
-                return Ok(Err(Obstacle::Unreadable));
-            };
-            let key = match approved.kind {
-                ApprovalKind::NewEpoch => KeyWanted::New,
-                ApprovalKind::Redrive
-                | ApprovalKind::Refund
-                | ApprovalKind::ResolveRefund
-                | ApprovalKind::Repair => KeyWanted::Same,
-            };
-            let order = Redrive {
-                payment: approved.payment,
-                key,
-                by: approved.asked_by.clone(),
-                reason: approved.reason.clone(),
-                // A version that no row can have fits no row.
-                version: Some(i32::try_from(version).unwrap_or(-1)),
-                approval: Some(approved.id),
-            };
-            let released = release::redrive_within(transaction, &order, &terms.retryable_codes).await?;
-            Ok(released.map(CarriedOut::Redriven).map_err(Obstacle::Parked))
-        }
-        ApprovalKind::Refund => Ok(match refunds::approve_within(transaction, approved).await? {
-            Approving::Approved(id) => Ok(CarriedOut::RefundAllowed(id)),
-            Approving::Quarantined => Err(Obstacle::Parked(WhyNot::Quarantined)),
-            Approving::Void => Err(Obstacle::RefundIsVoid),
-        }),
-        ApprovalKind::ResolveRefund => {
-            Ok(refund_resolve::close_within(transaction, approved).await?.map_or_else(
-                |why| match why {
-                    RefundUnresolved::Quarantined => Err(Obstacle::Parked(WhyNot::Quarantined)),
-                    why => Err(Obstacle::Refund(why)),
-                },
-                |closed| Ok(CarriedOut::RefundClosed(closed)),
-            ))
-        }
-        ApprovalKind::Repair => Ok(match reconcile_repair::carry_out(transaction, approved).await? {
-            Some(repaired) => repaired.map(CarriedOut::Repaired).map_err(Obstacle::Repair),
-            None => Err(Obstacle::Unreadable),
-        }),
-    }
-}
-
 async fn write(
     transaction: &mut PgConnection,
     deciding: &Deciding,
@@ -453,7 +364,7 @@ async fn record(
     let act = Act {
         operator: deciding.by.clone(),
         act: in_vain.map_or(deciding.verdict.as_str(), |_| "void_approval"),
-        subject: asked.payment.to_string(),
+        subject: subject(asked.payment, &asked.request),
         reason: deciding.reason.clone(),
         detail,
     };
@@ -476,7 +387,7 @@ pub(super) fn approval(found: &PgRow) -> Result<Approval, Error> {
     Ok(Approval {
         id: found.try_get("id")?,
         kind: row::parsed(found, "kind", ApprovalKind::from_text)?,
-        payment: row::payment_id(found, "payment_id")?,
+        payment: row::payment_if_any(found, "payment_id")?,
         asked_by: Operator(found.try_get("asked_by")?),
         reason: found.try_get("reason")?,
         request: request.0,

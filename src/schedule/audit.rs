@@ -14,7 +14,7 @@ use super::port::ScheduleError;
 use super::publish::{HistoryPlace, LANE};
 use super::{row, statements};
 use crate::domain::history::HistoryRow;
-use crate::domain::ids::PaymentId;
+use crate::domain::ids::{GatewayName, PaymentId};
 use crate::domain::matching::{Class, ItemStatus};
 use crate::domain::refund::{RefundId, RefundStatus};
 use crate::domain::state::Status;
@@ -32,6 +32,8 @@ pub struct PaymentRow {
     pub due_day: NaiveDate,
     /// Its id.
     pub id: PaymentId,
+    /// Where it is charged.
+    pub gateway: GatewayName,
     /// Where it stands.
     pub status: Status,
     /// Why, where there is a reason.
@@ -205,6 +207,8 @@ impl Window {
 pub struct DifferenceRow {
     /// Whose.
     pub payment: PaymentId,
+    /// In whose report: not the payment's own gateway where that is the difference.
+    pub gateway: GatewayName,
     /// Of which kind.
     pub class: Class,
     /// Where it shows.
@@ -230,8 +234,8 @@ pub struct Written {
     pub refunds: Vec<RefundRow>,
     /// By payment.
     pub differences: Vec<DifferenceRow>,
-    /// Days that were compared with a whole report, in order.
-    pub compared: Vec<NaiveDate>,
+    /// Days that were compared with a whole report, of each gateway, in order.
+    pub compared: Vec<(GatewayName, NaiveDate)>,
     /// Topic, partition and offset of records that were kept unread.
     pub kept: Vec<(String, i32, i64)>,
 }
@@ -282,7 +286,7 @@ async fn read(snapshot: &mut PgConnection, window: &Window) -> Result<Written, E
     let differences = sqlx::query(statements::AUDIT_DIFFERENCES)
         .bind(first_id(window.start()))
         .bind(first_id(window.end()));
-    let compared = sqlx::query_scalar(statements::AUDIT_COMPARED).bind(window.from);
+    let compared = sqlx::query(statements::AUDIT_COMPARED).bind(window.from);
     let kept = sqlx::query(statements::AUDIT_BAD_NOTICES);
     Ok(Written {
         taken_at: begun.try_get("taken_at")?,
@@ -292,14 +296,19 @@ async fn read(snapshot: &mut PgConnection, window: &Window) -> Result<Written, E
         keys: keys.try_map(|row| key(&row)).fetch(&mut *snapshot).try_collect().await?,
         refunds: refunds.try_map(|row| refund(&row)).fetch(&mut *snapshot).try_collect().await?,
         differences: differences.try_map(|row| difference(&row)).fetch(&mut *snapshot).try_collect().await?,
-        compared: compared.fetch_all(&mut *snapshot).await?,
+        compared: compared.try_map(|row| compared_day(&row)).fetch(&mut *snapshot).try_collect().await?,
         kept: kept.try_map(|row| kept_place(&row)).fetch(&mut *snapshot).try_collect().await?,
     })
+}
+
+fn compared_day(found: &PgRow) -> Result<(GatewayName, NaiveDate), Error> {
+    Ok((GatewayName(found.try_get("gateway")?), found.try_get("day")?))
 }
 
 fn difference(found: &PgRow) -> Result<DifferenceRow, Error> {
     Ok(DifferenceRow {
         payment: row::payment_id(found, "payment_id")?,
+        gateway: GatewayName(found.try_get("gateway")?),
         class: row::parsed(found, "class", Class::from_text)?,
         field: found.try_get("field")?,
         status: row::parsed(found, "status", ItemStatus::from_text)?,
@@ -320,6 +329,7 @@ fn payment(found: &PgRow) -> Result<PaymentRow, Error> {
     Ok(PaymentRow {
         due_day: found.try_get("due_day")?,
         id: row::payment_id(found, "id")?,
+        gateway: GatewayName(found.try_get("gateway")?),
         status: row::status(found, "status")?,
         reason: found.try_get("status_reason")?,
         due_at: found.try_get("due_at")?,

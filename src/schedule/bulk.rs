@@ -10,14 +10,15 @@
 
 use super::acts::{self, Act};
 use super::failure::{before_commit, is_bad_data, transaction};
-use super::parked::ParkedFilter;
+use super::parked::{self, ParkedEntry, ParkedFilter};
 use super::port::ScheduleError;
 use super::release::{Redrive, Released, redrive_within};
 use super::{Postgres, row, statements};
-use crate::domain::ids::{ActorId, GatewayName, Operator, PaymentId};
+use crate::domain::ids::{Operator, PaymentId};
 use crate::domain::parked::{KeyWanted, WhyNot};
 use crate::domain::texts::texts;
 use chrono::{DateTime, Utc};
+use futures_util::TryStreamExt;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sqlx::postgres::PgRow;
@@ -30,6 +31,10 @@ use uuid::Uuid;
 const REDRIVEN: &str = "redriven";
 /// Counted for a payment whose row the database refuses.
 const FAILED: &str = "failed";
+/// Entries of the parked list examined for one batch: where few pass, the next batch goes on behind them.
+const MOST_EXAMINED: i64 = 5_000;
+/// So many at once.
+const EXAMINED_AT_ONCE: i64 = 500;
 /// How long it waits for a database that is not released.
 const QUARANTINE_PAUSE_MS: i64 = 10_000;
 
@@ -154,6 +159,23 @@ impl Postgres {
         find(&mut connection, id).await.map_err(before_commit)
     }
 
+    /// At most `limit` of them, the newest first, from behind `after`.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Defect`.
+    pub async fn bulks(&self, after: Option<&Bulk>, limit: u32) -> Result<Vec<Bulk>, ScheduleError> {
+        let (created_at, id) =
+            after.map_or((DateTime::<Utc>::MAX_UTC, Uuid::max()), |it| (it.created_at, it.id));
+        let rows = sqlx::query(statements::LIST_BULKS)
+            .bind(created_at)
+            .bind(id)
+            .bind(i64::from(limit))
+            .fetch_all(self.pool())
+            .await
+            .map_err(before_commit)?;
+        rows.iter().map(bulk).collect::<Result<_, Error>>().map_err(before_commit)
+    }
+
     /// Starts ([`BulkStatus::Running`]) or stops it.
     ///
     /// # Errors
@@ -189,18 +211,7 @@ async fn create_within(
 ) -> Result<Bulk, Error> {
     let now: DateTime<Utc> =
         sqlx::query_scalar(statements::DATABASE_NOW).fetch_one(&mut *transaction).await?;
-    let (first, end) = new.filter.ids();
-    let counted = sqlx::query(statements::BULK_PREVIEW)
-        .bind(first)
-        .bind(end)
-        .bind(new.filter.reason.map(|reason| reason.as_str()))
-        .bind(new.filter.gateway.as_ref().map(|GatewayName(name)| name))
-        .bind(new.filter.actor.map(|ActorId(id)| id))
-        .bind(now)
-        .bind(approve_above_minor)
-        .fetch_all(&mut *transaction)
-        .await?;
-    let preview = preview(&counted)?;
+    let preview = preview(transaction, &new.filter, now, approve_above_minor).await?;
     let made = sqlx::query(statements::BULK_CREATE)
         .bind(new.id)
         .bind(&new.by.0)
@@ -216,20 +227,36 @@ async fn create_within(
     bulk(&made)
 }
 
-fn preview(counted: &[PgRow]) -> Result<Preview, Error> {
+/// Counted whole, in one statement and so in one snapshot, by the sieve that [`candidates`] goes by.
+async fn preview(
+    transaction: &mut PgConnection,
+    filter: &ParkedFilter,
+    until: DateTime<Utc>,
+    approve_above_minor: i64,
+) -> Result<Preview, Error> {
+    let sieve = filter.sieve();
+    let (first, end) = sieve.ids();
+    let rows = sqlx::query(statements::LIST_PARKED).bind(first).bind(end).bind(i64::MAX);
+    let mut rows = rows.fetch(transaction);
     let mut preview = Preview::default();
-    for row in counted {
-        let count: i64 = row.try_get("count")?;
-        preview.count += count;
-        preview.needs_approval += row.try_get::<i64, _>("needs_approval")?;
-        *preview.by_reason.entry(row.try_get("reason")?).or_default() += count;
-        let currency: Option<String> = row.try_get("currency")?;
-        let amount: Option<i64> = row.try_get("amount_minor")?;
-        if let (Some(currency), Some(amount)) = (currency, amount) {
-            *preview.amounts.entry(currency).or_default() += amount;
+    while let Some(row) = rows.try_next().await? {
+        let entry = parked::entry(&row)?;
+        if entry.parked_at > until || !sieve.passes(&entry) {
+            continue;
         }
+        preview.count += 1;
+        preview.needs_approval += i64::from(!is_one_persons(&entry, approve_above_minor));
+        if let Some(amount) = entry.amount {
+            *preview.amounts.entry(amount.currency.as_str().to_owned()).or_default() += amount.minor.get();
+        }
+        *preview.by_reason.entry(entry.reason).or_default() += 1;
     }
     Ok(preview)
+}
+
+/// One whose amount is not known is not.
+fn is_one_persons(entry: &ParkedEntry, approve_above_minor: i64) -> bool {
+    entry.amount.is_some_and(|amount| amount.minor.get() <= approve_above_minor)
 }
 
 async fn find(connection: &mut PgConnection, id: Uuid) -> Result<Option<Bulk>, Error> {
@@ -278,19 +305,18 @@ async fn step_within(transaction: &mut PgConnection, terms: &BulkTerms) -> Resul
     let taken = sqlx::query(statements::BULK_TAKE).fetch_optional(&mut *transaction).await?;
     let Some(taken) = taken else { return Ok(BulkStep::Nothing) };
     let mut work = bulk(&taken)?;
-    let candidates = candidates(transaction, &work).await?;
-    let mut is_done = i64::try_from(candidates.len()).is_ok_and(|count| count < i64::from(work.rate_per_s));
+    let Candidates { entries, examined_to, mut is_end } = candidates(transaction, &work).await?;
     let (mut redriven, mut left, mut quarantined) = (0, 0, false);
-    for (payment, amount) in candidates {
-        let is_one_persons = amount.is_some_and(|amount| amount <= terms.approve_above_minor);
-        let outcome = if is_one_persons {
+    for entry in entries {
+        let payment = entry.payment;
+        let outcome = if is_one_persons(&entry, terms.approve_above_minor) {
             one(transaction, &work, payment, terms).await?
         } else {
             WhyNot::NeedsApproval.as_str()
         };
         if outcome == WhyNot::Quarantined.as_str() {
             // It passes: this payment is the first of the next batch.
-            (quarantined, is_done) = (true, false);
+            (quarantined, is_end) = (true, false);
             break;
         }
         if outcome == REDRIVEN {
@@ -301,34 +327,58 @@ async fn step_within(transaction: &mut PgConnection, terms: &BulkTerms) -> Resul
         *work.outcomes.entry(outcome.to_owned()).or_default() += 1;
         work.passed = payment.as_uuid();
     }
+    if !quarantined {
+        work.passed = work.passed.max(examined_to);
+    }
     let spent_ms = (redriven + left) * 1_000 / i64::from(work.rate_per_s);
     sqlx::query(statements::BULK_PASSED)
         .bind(work.id)
         .bind(work.passed)
         .bind(Json(&work.outcomes))
-        .bind(is_done)
+        .bind(is_end)
         .bind(if quarantined { QUARANTINE_PAUSE_MS } else { spent_ms })
         .execute(transaction)
         .await?;
     Ok(BulkStep::Batch { redriven, left })
 }
 
-async fn candidates(
-    transaction: &mut PgConnection,
-    work: &Bulk,
-) -> Result<Vec<(PaymentId, Option<i64>)>, Error> {
-    let (first, end) = work.filter.ids();
-    let rows = sqlx::query(statements::BULK_CANDIDATES)
-        .bind(work.passed.max(first))
-        .bind(end)
-        .bind(work.filter.reason.map(|reason| reason.as_str()))
-        .bind(work.filter.gateway.as_ref().map(|GatewayName(name)| name))
-        .bind(work.filter.actor.map(|ActorId(id)| id))
-        .bind(work.created_at)
-        .bind(i64::from(work.rate_per_s))
-        .fetch_all(transaction)
-        .await?;
-    rows.iter().map(|row| Ok((row::payment_id(row, "payment_id")?, row.try_get("amount_minor")?))).collect()
+/// What one batch looks at.
+struct Candidates {
+    /// In the order of the list, at most a second's worth.
+    entries: Vec<ParkedEntry>,
+    /// What lies up to here was examined.
+    examined_to: Uuid,
+    /// Nothing is behind it.
+    is_end: bool,
+}
+
+async fn candidates(transaction: &mut PgConnection, work: &Bulk) -> Result<Candidates, Error> {
+    let sieve = work.filter.sieve();
+    let (first, end) = sieve.ids();
+    let most = usize::try_from(work.rate_per_s).unwrap_or(1);
+    let mut found = Candidates { entries: Vec::new(), examined_to: work.passed.max(first), is_end: false };
+    for _ in 0..MOST_EXAMINED / EXAMINED_AT_ONCE {
+        let rows = sqlx::query(statements::LIST_PARKED)
+            .bind(found.examined_to)
+            .bind(end)
+            .bind(EXAMINED_AT_ONCE)
+            .fetch_all(&mut *transaction)
+            .await?;
+        for row in &rows {
+            if found.entries.len() == most {
+                return Ok(found);
+            }
+            let entry = parked::entry(row)?;
+            found.examined_to = entry.payment.as_uuid();
+            let is_meant = entry.parked_at <= work.created_at && sieve.passes(&entry);
+            found.entries.extend(is_meant.then_some(entry));
+        }
+        if i64::try_from(rows.len()).is_ok_and(|count| count < EXAMINED_AT_ONCE) {
+            found.is_end = true;
+            return Ok(found);
+        }
+    }
+    Ok(found)
 }
 
 /// One payment, and what to count it as; undone by itself if the database refuses its row.

@@ -1,4 +1,4 @@
-//! The client's cancel: a compare-and-swap on the same row that a claim locks. Whoever comes first
+//! The cancel of a client, or of an operator for one: a compare-and-swap on the same row that a claim locks. Whoever comes first
 //! wins, and the loser is told the state that it lost to.
 //!
 //! While the outcome is unknown there is nothing to swap: no answer of ours could be kept. What can be kept
@@ -8,9 +8,11 @@
 //! also when the payment had been cancelled, or the wish recorded, before. If this dies here, the client
 //! repeats it.
 
+use super::acts::{self, Act};
 use super::claim::park_charged_before;
 use super::failure::{before_commit, commit};
 use super::find::view;
+use super::key_acts::By;
 use super::port::ScheduleError;
 use super::records::CancelAnswer;
 use super::statements;
@@ -18,18 +20,73 @@ use crate::domain::bucket::shard;
 use crate::domain::facts::VoidSupport;
 use crate::domain::guard::{self, CancelGuard, Lineage};
 use crate::domain::ids::{ActorId, PaymentId};
-use sqlx::{PgConnection, PgPool, Postgres, Row, Transaction};
+use crate::domain::reason::Reason;
+use serde_json::json;
+use sqlx::{Error, PgConnection, PgPool, Postgres, Row, Transaction};
+
+/// Who cancels: the client itself, or an operator with a reason.
+#[derive(Debug, Clone)]
+pub(super) enum Canceller {
+    /// The actor whose payment it is.
+    Client,
+    /// A person, for the actor.
+    Operator(By),
+}
+
+impl Canceller {
+    /// As the history has it.
+    fn done_by(&self, actor: ActorId) -> String {
+        match self {
+            Self::Client => format!("actor:{}", actor.0),
+            Self::Operator(by) => by.operator.0.clone(),
+        }
+    }
+
+    fn reason(&self) -> Reason {
+        match self {
+            Self::Client => Reason::CancelledByClient,
+            Self::Operator(_) => Reason::CancelledByOperator,
+        }
+    }
+
+    fn detail(&self) -> String {
+        match self {
+            Self::Client => "{}".to_owned(),
+            Self::Operator(by) => json!({"reason": by.reason}).to_string(),
+        }
+    }
+
+    /// A person's act is in the operators' audit as well.
+    async fn record(&self, transaction: &mut PgConnection, id: PaymentId) -> Result<(), Error> {
+        let by = match self {
+            Self::Client => return Ok(()),
+            Self::Operator(by) => by.clone(),
+        };
+        let act = Act {
+            operator: by.operator,
+            act: "cancel",
+            subject: id.to_string(),
+            reason: by.reason,
+            detail: json!({}),
+        };
+        acts::record(transaction, &act).await
+    }
+}
 
 pub(super) async fn cancel(
     pool: PgPool,
     actor: ActorId,
     id: PaymentId,
+    canceller: Canceller,
 ) -> Result<CancelAnswer, ScheduleError> {
     let mut transaction = pool.begin().await.map_err(before_commit)?;
     let gone = sqlx::query(statements::CANCEL)
         .bind(id.due_day())
         .bind(id.as_uuid())
         .bind(actor.0)
+        .bind(canceller.done_by(actor))
+        .bind(canceller.reason().as_str())
+        .bind(canceller.detail())
         .fetch_optional(&mut *transaction)
         .await
         .map_err(before_commit)?;
@@ -38,6 +95,7 @@ pub(super) async fn cancel(
         return Ok(CancelAnswer::NotFound);
     };
     if gone.is_some() {
+        canceller.record(&mut transaction, id).await.map_err(before_commit)?;
         commit(transaction).await?;
         return Ok(CancelAnswer::Cancelled(Box::new(view)));
     }
@@ -57,7 +115,7 @@ pub(super) async fn cancel(
             commit(transaction).await?;
             Ok(CancelAnswer::Cancelled(Box::new(view)))
         }
-        CancelGuard::Wish => wish(transaction, actor, id).await,
+        CancelGuard::Wish => wish(transaction, actor, id, canceller).await,
         CancelGuard::Wished => {
             if !is_released(&mut transaction).await? {
                 return not_now(transaction).await;
@@ -90,12 +148,15 @@ async fn wish(
     mut transaction: Transaction<'static, Postgres>,
     actor: ActorId,
     id: PaymentId,
+    canceller: Canceller,
 ) -> Result<CancelAnswer, ScheduleError> {
     let answer = sqlx::query(statements::WISH)
         .bind(id.due_day())
         .bind(id.as_uuid())
         .bind(actor.0)
         .bind(shard(id))
+        .bind(canceller.done_by(actor))
+        .bind(canceller.detail())
         .fetch_one(&mut *transaction)
         .await
         .map_err(before_commit)?;
@@ -108,6 +169,7 @@ async fn wish(
         return not_now(transaction).await;
     };
     if recorded {
+        canceller.record(&mut transaction, id).await.map_err(before_commit)?;
         commit(transaction).await?;
         return Ok(CancelAnswer::Wished(Box::new(view)));
     }

@@ -4,15 +4,19 @@
 //! which sees newer rows than the first. One bad row must not stop a batch: the batch is split, and
 //! the bad one is parked by itself. If this dies here before COMMIT nothing happened; after it, the
 //! lease runs out and the payment is asked about.
+//!
+//! **Order of locks.** The row of the installation comes before payments, for everybody. So a claim that finds
+//! that the server lost commits (rule R17) gives its rows back first, and says so in a transaction of its own.
 
 use super::days::by_day;
 use super::failure::{BatchFailure, before_commit, commit};
 use super::length::interval;
+use super::lineage::{self, Loss};
 use super::poison::{Poisoned, poison};
 use super::port::{ClaimTerms, ScheduleError};
 use super::proof::{ClaimAnswer, Claimed, Early, Refused, RefusedBecause};
 use super::witness::{LogMark, Witness};
-use super::{lineage, row, statements};
+use super::{row, statements};
 use crate::domain::declines::DestinationKeys;
 use crate::domain::guard::{self, ClaimGuard, Lineage, PAUSE};
 use crate::domain::ids::ClaimId;
@@ -114,6 +118,26 @@ pub(super) async fn park(pool: &PgPool, poisoned: &Poisoned<'_>) -> Result<(), S
 }
 
 async fn batch(pool: &PgPool, terms: &Terms, asks: &[Ask]) -> Result<Vec<ClaimAnswer>, BatchFailure> {
+    let loss = match attempt(pool, terms, asks).await? {
+        Attempted::Answered(answers) => return Ok(answers),
+        Attempted::Lost(loss) => loss,
+    };
+    lineage::note(pool, loss).await.map_err(BatchFailure::Whole)?;
+    match attempt(pool, terms, asks).await? {
+        Attempted::Answered(answers) => Ok(answers),
+        // Released and lost again within the two: whoever asks again is told.
+        Attempted::Lost(loss) => Err(BatchFailure::Whole(ScheduleError::Unavailable(loss.why.into()))),
+    }
+}
+
+/// What one transaction came to.
+enum Attempted {
+    Answered(Vec<ClaimAnswer>),
+    /// It was given up: the server came back from its past.
+    Lost(Loss),
+}
+
+async fn attempt(pool: &PgPool, terms: &Terms, asks: &[Ask]) -> Result<Attempted, BatchFailure> {
     let mut transaction = pool.begin().await?;
     let mut answers: HashMap<usize, ClaimAnswer> = HashMap::with_capacity(asks.len());
     for (day, mut open) in by_day(asks, |ask| ask.notice.payment) {
@@ -127,7 +151,13 @@ async fn batch(pool: &PgPool, terms: &Terms, asks: &[Ask]) -> Result<Vec<ClaimAn
                 }
             }
             if !open.is_empty() {
-                let seen = explained(&mut transaction, terms, day, asks, &open).await?;
+                let seen = match explained(&mut transaction, terms, day, asks, &open).await? {
+                    Explained::Seen(seen) => seen,
+                    Explained::Lost(loss) => {
+                        transaction.rollback().await?;
+                        return Ok(Attempted::Lost(loss));
+                    }
+                };
                 open = seen.answer(&terms.terms, asks, open, last_try, &mut answers);
             }
             if open.is_empty() {
@@ -137,7 +167,7 @@ async fn batch(pool: &PgPool, terms: &Terms, asks: &[Ask]) -> Result<Vec<ClaimAn
     }
     commit(transaction).await.map_err(BatchFailure::Whole)?;
     // Every place was answered: `answer` leaves none open at the last try.
-    Ok((0..asks.len()).filter_map(|place| answers.remove(&place)).collect())
+    Ok(Attempted::Answered((0..asks.len()).filter_map(|place| answers.remove(&place)).collect()))
 }
 
 fn candidate(ask: &Ask) -> Candidate {
@@ -175,7 +205,7 @@ pub(super) async fn won(
         .await?;
     if let Some(first) = rows.first() {
         // Claimed, so no shorter than was known.
-        let _longer = witness.told(known, LogMark::of(first)?);
+        let _longer = witness.told(known, LogMark::of(first, "claimed_at")?);
     }
     rows.iter().map(|found| row::claimed(found, terms.asked_at)).collect()
 }
@@ -214,23 +244,28 @@ struct Seen {
     rows: HashMap<Uuid, Payment>,
 }
 
-/// Why these were not won; what was charged before a restore is parked, and a server that came back from its past
-/// quarantined, on the way.
+/// What the second statement says of a batch.
+enum Explained {
+    Seen(Box<Seen>),
+    /// Nothing of it stands: the server came back from its past.
+    Lost(Loss),
+}
+
+/// Why these were not won; what was charged before a restore is parked on the way.
 async fn explained(
     transaction: &mut PgConnection,
     terms: &Terms,
     day: NaiveDate,
     asks: &[Ask],
     open: &[usize],
-) -> Result<Seen, Error> {
+) -> Result<Explained, Error> {
     let known = terms.witness.mark();
     let mut seen = explain(transaction, day, asks, open).await?;
     if seen.lineage == Lineage::Quarantined {
-        return Ok(seen);
+        return Ok(Explained::Seen(Box::new(seen)));
     }
     if let Some(loss) = terms.witness.told(known, seen.log) {
-        lineage::enter(transaction, &loss).await?;
-        return Ok(Seen { lineage: Lineage::Quarantined, ..seen });
+        return Ok(Explained::Lost(loss));
     }
     if seen.any_lost {
         let ids = open.iter().map(|place| asks[*place].notice.payment.as_uuid()).collect();
@@ -238,7 +273,7 @@ async fn explained(
             seen = explain(transaction, day, asks, open).await?;
         }
     }
-    Ok(seen)
+    Ok(Explained::Seen(Box::new(seen)))
 }
 
 async fn explain(
@@ -260,7 +295,7 @@ async fn explain(
             rows.insert(payment.id.as_uuid(), payment);
         }
     }
-    let (log, any_lost) = (LogMark::of(first)?, first.try_get("any_lost")?);
+    let (log, any_lost) = (LogMark::of(first, "at")?, first.try_get("any_lost")?);
     Ok(Seen { lineage, log, any_lost, at, switches, rows })
 }
 

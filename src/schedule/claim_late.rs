@@ -105,7 +105,8 @@ async fn scan(
     if !bounds.try_get::<bool, _>("released")? {
         return Ok(Scanned::default());
     }
-    if let Some(loss) = terms.witness.told(known, LogMark::of(&bounds)?) {
+    // Before any payment is locked; see the head of `claim`.
+    if let Some(loss) = terms.witness.told(known, LogMark::of(&bounds, "at")?) {
         lineage::enter(transaction, &loss).await?;
         return Ok(Scanned::default());
     }

@@ -5,15 +5,16 @@
 //! and event holds against every repetition, also after a cursor that starts over. **Relies on** the order and the
 //! bounds that `publish.rs` explains; no event of an actor can appear behind the cursor.
 //!
-//! **Why a disabled endpoint is owed too.** It is sent what it missed once it is enabled, and nobody has to ask for
-//! days again. One that nobody enables costs a row an event for as long as deliveries are kept, and no longer.
+//! **Why a disabled endpoint is owed too, for a week.** It is sent what it missed once it is enabled, and nobody has to
+//! ask for days again. One that nobody enables for longer costs a count: what it was not owed, or what the keeper
+//! discards of it, is told with the endpoint and by the act that enables it, and is in the list of events.
 //!
 //! **If this dies** before COMMIT, nothing was owed and nothing passed.
 
 use super::failure::{before_commit, commit, whole};
 use super::port::ScheduleError;
 use super::postgres::Postgres;
-use super::publish::{HistoryPlace, Lane, PublisherLease, acquire, advance, xid};
+use super::publish::{HistoryPlace, Lane, PublisherLease, acquire, advance, waiting, xid};
 use super::{row, statements};
 use crate::domain::event_type::event_type;
 use crate::domain::history::Event;
@@ -30,10 +31,16 @@ pub struct FannedOut {
     pub events: usize,
     /// Deliveries that are owed since.
     pub owed: u64,
+    /// Events that are not owed to endpoints which have been disabled for too long.
+    pub skipped: u64,
     /// There may be more at once.
     pub is_full: bool,
-    /// Age of the oldest event that is not passed yet; zero if there is none.
+    /// Age of the oldest event that is not passed yet; zero if there is none. It grows while a transaction anywhere in
+    /// the cluster stays open.
     pub oldest_age: Duration,
+    /// Events carry transaction ids which this server has not given out yet: the database came from another one, and
+    /// they wait until the server's ids have passed them.
+    pub is_ahead: bool,
 }
 
 /// The window of one pass.
@@ -77,6 +84,11 @@ impl Window {
             .bind(self.to_at)
             .bind(i64::from(limit));
         rows.fetch_all(pool).await
+    }
+
+    /// The instant of the first event that may not be read yet, and whether one carries another server's id.
+    async fn waiting(&self, pool: &PgPool) -> Result<(Option<DateTime<Utc>>, bool), Error> {
+        waiting(pool, self.below, (self.from_at, self.to_at)).await
     }
 
     /// Behind everything that may be read: rows that come later carry `below` or more, and a number from 1.
@@ -127,30 +139,34 @@ async fn fan_out(
     let Some(window) = Window::read(&pool, &lease).await.map_err(before_commit)? else { return Ok(None) };
     let rows =
         if window.is_any { window.rows(&pool, limit).await.map_err(before_commit)? } else { Vec::new() };
-    if rows.is_empty() && !window.is_behind {
-        return Ok(Some(FannedOut::default()));
-    }
     let is_full = rows.len() >= usize::try_from(limit).unwrap_or(usize::MAX);
+    let (oldest_at, is_ahead) = match rows.last().filter(|_| is_full) {
+        Some(last) => (Some(last.try_get("at").map_err(before_commit)?), false),
+        None if window.is_any => window.waiting(&pool).await.map_err(before_commit)?,
+        None => (None, false),
+    };
+    let oldest_age = oldest_at.map_or(TimeDelta::zero(), |at: DateTime<Utc>| window.database_now - at);
+    let oldest_age = oldest_age.to_std().unwrap_or_default();
+    if rows.is_empty() && !window.is_behind {
+        return Ok(Some(FannedOut { oldest_age, is_ahead, ..FannedOut::default() }));
+    }
     let end = match rows.last().filter(|_| is_full) {
         Some(last) => place(last).map_err(before_commit)?,
         None => window.end(),
     };
-    let below = if is_full { end.xid } else { window.below };
+    let below = Some(window.below).filter(|_| !is_full && !is_ahead);
     let events = Events::of(&rows).map_err(before_commit)?;
     if let Some((first, last)) = events.days() {
         let made = sqlx::query(statements::FAN_OUT_DAYS).bind(first).bind(last);
         made.execute(&pool).await.map_err(before_commit)?;
     }
-    let oldest = rows.last().filter(|_| is_full).map(|last| last.try_get::<DateTime<Utc>, _>("at"));
-    let oldest = oldest.transpose().map_err(before_commit)?;
-    let oldest_age = oldest.map_or(TimeDelta::zero(), |at| window.database_now - at);
 
     let mut transaction = pool.begin().await.map_err(before_commit)?;
     // First: it locks the cursor, so that a leader who lost the lane owes nothing.
     if !advance(&mut *transaction, &lease, &end, below).await.map_err(before_commit)? {
         return Ok(None);
     }
-    let mut owed = 0;
+    let (mut owed, mut skipped) = (0, 0);
     if !events.payments.is_empty() {
         let insert = sqlx::query(statements::FAN_OUT)
             .bind(&events.payments)
@@ -158,15 +174,17 @@ async fn fan_out(
             .bind(&events.instants)
             .bind(&events.actors)
             .bind(&events.types);
-        owed = insert.execute(&mut *transaction).await.map_err(before_commit)?.rows_affected();
+        let counts = insert.fetch_one(&mut *transaction).await;
+        (owed, skipped) = counts.and_then(|row| count(&row)).map_err(before_commit)?;
     }
     commit(transaction).await?;
-    Ok(Some(FannedOut {
-        events: rows.len(),
-        owed,
-        is_full,
-        oldest_age: oldest_age.to_std().unwrap_or_default(),
-    }))
+    Ok(Some(FannedOut { events: rows.len(), owed, skipped, is_full, oldest_age, is_ahead }))
+}
+
+/// Owed, and skipped.
+fn count(row: &PgRow) -> Result<(u64, u64), Error> {
+    let of = |column| row.try_get::<i64, _>(column).map(i64::unsigned_abs);
+    Ok((of("owed")?, of("skipped")?))
 }
 
 fn place(found: &PgRow) -> Result<HistoryPlace, Error> {

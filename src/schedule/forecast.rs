@@ -1,24 +1,26 @@
 //! What falls due when, counted from an index, for people and for who scales workers: nothing decides
 //! by it.
 //!
-//! **Bounded.** A minute is counted up to [`MOST_A_MINUTE`] rows, a day up to [`MOST_A_DAY`], entries of
-//! one index and no row of the table; what is more is said to be more. A view that is looked at often
-//! keeps the answer for a moment, so that looking costs nothing.
+//! **Bounded.** The next hour is counted when somebody asks, a minute up to [`MOST_A_MINUTE`] rows, entries of one
+//! index and no row of the table; what is more is said to be more. The days of the next month are counted by the
+//! keeper (`forecast_days.rs`), however many rows they hold, and only read here: each says when that was. A day that no
+//! keeper has counted yet is counted here, up to [`MOST_A_DAY`]. A view that is looked at often keeps the answer for a
+//! moment, so that looking costs nothing.
 
 use super::failure::before_commit;
 use super::port::ScheduleError;
-use super::{Postgres, statements};
+use super::{Postgres, forecast_days, statements};
 use crate::domain::bucket::minute_start;
 use crate::domain::forecast::{Due, Precision};
 use crate::domain::ids::GatewayName;
 use chrono::{DateTime, Days, NaiveDate, TimeDelta, Utc};
 use sqlx::{PgPool, Row};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// Counted of one minute and gateway, at most.
 const MOST_A_MINUTE: i64 = 1_000_000;
-/// Counted of one day and gateway, at most.
-const MOST_A_DAY: i64 = 100_000;
+/// Counted here of one day and gateway, at most.
+const MOST_A_DAY: i64 = 10_000;
 const MINUTES: usize = 60;
 const DAYS: u64 = 31;
 
@@ -36,6 +38,8 @@ pub struct Forecast {
 pub struct GatewayForecast {
     /// Which.
     pub gateway: GatewayName,
+    /// Calls a second that a person holds it to; `None`: as configured.
+    pub rate_limit: Option<u32>,
     /// Claimable now.
     pub overdue: Due,
     /// The next hour: what is left of this minute, and whole ones.
@@ -54,23 +58,43 @@ impl Postgres {
         let window = sqlx::query(statements::FORECAST_WINDOW).fetch_one(pool).await.map_err(before_commit)?;
         let taken_at: DateTime<Utc> = window.try_get("database_now").map_err(before_commit)?;
         let oldest: NaiveDate = window.try_get("oldest_open_day").map_err(before_commit)?;
-        let known: Vec<String> = window.try_get("gateways").map_err(before_commit)?;
-        let mut names: BTreeSet<String> = known.into_iter().collect();
-        names.extend(also.iter().map(|gateway| gateway.0.clone()));
+        let names: Vec<String> = window.try_get("gateways").map_err(before_commit)?;
+        let limits: Vec<Option<i32>> = window.try_get("rate_limits").map_err(before_commit)?;
+        let mut asked: BTreeMap<String, Option<u32>> =
+            also.iter().map(|gateway| (gateway.0.clone(), None)).collect();
+        let limit = |limit: Option<i32>| limit.and_then(|most| u32::try_from(most).ok());
+        asked.extend(names.into_iter().zip(limits.into_iter().map(limit)));
         let mut gateways = Vec::new();
-        for name in names {
+        for (name, rate_limit) in asked {
             let mut near = count(pool, oldest, &name, &near_spans(taken_at), MOST_A_MINUTE).await?;
-            let overdue = near.remove(0);
-            let days = count(pool, oldest, &name, &day_spans(taken_at), MOST_A_DAY).await?;
-            let days = days.into_iter().map(|(due, live)| estimated(due, live)).collect();
+            let overdue = near.remove(0).0;
             let minutes = near.into_iter().map(|(due, _)| due).collect();
-            gateways.push(GatewayForecast { gateway: GatewayName(name), overdue: overdue.0, minutes, days });
+            let days = days(pool, oldest, &name, taken_at).await?;
+            gateways.push(GatewayForecast { gateway: GatewayName(name), rate_limit, overdue, minutes, days });
         }
         Ok(Forecast { taken_at, gateways })
     }
 }
 
-type Span = (DateTime<Utc>, DateTime<Utc>);
+/// Each day as the keeper counted it, or as far as it is counted now.
+async fn days(
+    pool: &PgPool,
+    oldest: NaiveDate,
+    gateway: &str,
+    now: DateTime<Utc>,
+) -> Result<Vec<Due>, ScheduleError> {
+    let spans = day_spans(now);
+    let mut kept = forecast_days::kept(pool, gateway, &spans).await?;
+    let uncounted = |(from, _): &&Span| !kept.contains_key(&from.date_naive());
+    let missing: Vec<Span> = spans.iter().filter(uncounted).copied().collect();
+    for (due, live) in count(pool, oldest, gateway, &missing, MOST_A_DAY).await? {
+        kept.insert(due.from.date_naive(), estimated(due, live));
+    }
+    Ok(kept.into_values().collect())
+}
+
+/// From when, until when; the end is not part of it.
+pub(super) type Span = (DateTime<Utc>, DateTime<Utc>);
 
 /// Everything that is overdue, the rest of this minute, and those that follow.
 fn near_spans(now: DateTime<Utc>) -> Vec<Span> {
@@ -82,7 +106,8 @@ fn near_spans(now: DateTime<Utc>) -> Vec<Span> {
     spans
 }
 
-fn day_spans(now: DateTime<Utc>) -> Vec<Span> {
+/// The rest of today, and the days that follow.
+pub(super) fn day_spans(now: DateTime<Utc>) -> Vec<Span> {
     let midnight = |day: NaiveDate| day.and_time(chrono::NaiveTime::MIN).and_utc();
     let days = (0..DAYS).filter_map(|n| now.date_naive().checked_add_days(Days::new(n)));
     days.map(|day| (midnight(day).max(now), midnight(day.succ_opt().unwrap_or(day)))).collect()
@@ -98,13 +123,16 @@ fn estimated(due: Due, live: i64) -> Due {
 }
 
 /// Each span with its count, and what its day's partition is believed to hold.
-async fn count(
+pub(super) async fn count(
     pool: &PgPool,
     oldest: NaiveDate,
     gateway: &str,
     spans: &[Span],
     most: i64,
 ) -> Result<Vec<(Due, i64)>, ScheduleError> {
+    if spans.is_empty() {
+        return Ok(Vec::new());
+    }
     let (starts, ends): (Vec<_>, Vec<_>) = spans.iter().copied().unzip();
     // No row is tried before it is due, so none of a later day falls into these spans.
     let last = ends.last().map_or(oldest, |end| end.date_naive());
@@ -123,7 +151,8 @@ async fn count(
         let precision = if count < most { Precision::Exact } else { Precision::AtLeast };
         let live = row.try_get("live").map_err(before_commit)?;
         let first_at = row.try_get("first_at").map_err(before_commit)?;
-        Ok((Due { from: *from, until: *until, count, precision, first_at }, live))
+        let counted_at = row.try_get("counted_at").map_err(before_commit)?;
+        Ok((Due { from: *from, until: *until, count, precision, first_at, counted_at }, live))
     };
     counted.iter().zip(spans).map(read).collect()
 }
@@ -149,7 +178,14 @@ mod tests {
     #[test]
     fn a_count_that_stopped_becomes_an_estimate_only_where_that_says_more() {
         let now = DateTime::UNIX_EPOCH;
-        let due = |count, precision| Due { from: now, until: now, count, precision, first_at: None };
+        let due = |count, precision| Due {
+            from: now,
+            until: now,
+            count,
+            precision,
+            first_at: None,
+            counted_at: now,
+        };
         let stopped = due(100_000, Precision::AtLeast);
         assert_eq!(estimated(stopped, 3_000_000), due(3_000_000, Precision::About));
         assert_eq!(estimated(stopped, 7), stopped);

@@ -1,6 +1,7 @@
 //! The schema's versions: forward only, never edited once landed, each in a transaction of its own.
 //!
 //! The files are part of the binary, so a binary and its schema cannot be of different builds.
+//! What keeps writers out for as long as a big table is read is no migration either (`indexes.rs`).
 //! Partitions are not migrations: a function makes them, a few days in each transaction, since a
 //! transaction holds a lock on everything that it makes. **If this dies here**, what is committed
 //! stays, and the next run goes on.
@@ -8,7 +9,7 @@
 use super::connect::{Access, ConnectError, options, unreachable};
 use super::failure::{at_commit, before_commit};
 use super::port::ScheduleError;
-use super::statements;
+use super::{indexes, statements};
 use crate::platform::config::Database;
 use chrono::NaiveDate;
 use sqlx::migrate::Migrator;
@@ -86,6 +87,7 @@ pub async fn migrate(settings: &Database) -> Result<(usize, u32), ConnectError> 
     connection.execute("SET idle_in_transaction_session_timeout = 0").await.map_err(unreachable)?;
     let run = MIGRATIONS.run_direct(None, &mut connection, false).await;
     run.map_err(|error| ConnectError::Refused(error.into()))?;
+    indexes::build(&mut connection).await?;
     let made = ensure(&mut connection, settings.partition_days_back, settings.partition_days_ahead).await;
     let made = made.map_err(|error| match error {
         ScheduleError::Unavailable(source) | ScheduleError::CommitUnknown(source) => {

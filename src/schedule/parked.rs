@@ -12,13 +12,15 @@ use super::failure::{before_commit, whole};
 use super::port::ScheduleError;
 use super::records::AttemptView;
 use super::{Postgres, approvals, row, statements};
+use crate::domain::filter::{Conditions, Filter};
 use crate::domain::guard::Lineage;
 use crate::domain::ids::{ActorId, GatewayName, PaymentId};
 use crate::domain::money::Money;
 use crate::domain::parked::Said;
 use crate::domain::payment::Payment;
 use crate::domain::reason::Reason;
-use chrono::{DateTime, Utc};
+use crate::domain::state::Status;
+use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use sqlx::postgres::PgRow;
 use sqlx::{Error, PgConnection, PgPool, Row};
@@ -48,29 +50,81 @@ pub struct ParkedFilter {
     /// Due before this instant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_to: Option<DateTime<Utc>>,
+    /// And all of this. References are the payments' own, not this list's: `ref:` passes nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub q: Option<Filter>,
 }
 
 impl ParkedFilter {
-    /// Between which ids its payments lie, both ends excluded.
-    pub(super) fn ids(&self) -> (Uuid, Uuid) {
-        let first = |at: DateTime<Utc>| {
-            let ms =
-                at.timestamp_millis() + i64::from(!at.timestamp_subsec_nanos().is_multiple_of(1_000_000));
-            // 48 bits of milliseconds, then the least of the rest: less than every id, since those name a version.
-            u128::try_from(ms).map_or(Uuid::nil(), |ms| Uuid::from_u128((ms & ((1 << 48) - 1)) << 80))
-        };
-        (self.due_from.map_or(Uuid::nil(), first), self.due_to.map_or(Uuid::max(), first))
-    }
-
-    fn passes(&self, entry: &ParkedEntry) -> bool {
-        let reason = self.reason.is_none_or(|reason| entry.reason == reason.as_str());
-        let gateway = self.gateway.is_none() || self.gateway == entry.gateway;
-        reason && gateway && (self.actor.is_none() || self.actor == entry.actor)
+    /// Itself in the form in which it is asked of entries.
+    pub(super) fn sieve(&self) -> Sieve<'_> {
+        Sieve { filter: self, asked: self.q.as_ref().map(Filter::conditions).unwrap_or_default() }
     }
 
     fn drops(&self) -> bool {
-        self.reason.is_some() || self.gateway.is_some() || self.actor.is_some()
+        self.reason.is_some() || self.gateway.is_some() || self.actor.is_some() || self.q.is_some()
     }
+}
+
+/// A filter at work; the list, a preview and a bulk re-drive ask by it alike.
+pub(super) struct Sieve<'a> {
+    filter: &'a ParkedFilter,
+    asked: Conditions,
+}
+
+impl Sieve<'_> {
+    /// Between which ids its payments lie, both ends excluded.
+    pub(super) fn ids(&self) -> (Uuid, Uuid) {
+        let due = self.asked.due.between;
+        // Ids carry whole milliseconds of what is due to the microsecond: what else is in them is looked at again.
+        let behind = |at: DateTime<Utc>| at.checked_add_signed(TimeDelta::milliseconds(1)).unwrap_or(at);
+        let (first, end) = (
+            self.filter.due_from.map_or(Uuid::nil(), first_id),
+            self.filter.due_to.map_or(Uuid::max(), first_id),
+        );
+        (
+            first.max(due.from.map_or(Uuid::nil(), first_id)),
+            end.min(due.to.map_or(Uuid::max(), |to| first_id(behind(whole_ms(to))))),
+        )
+    }
+
+    /// Does this entry pass? Of the due time it is asked to the millisecond, which is what ids carry.
+    pub(super) fn passes(&self, entry: &ParkedEntry) -> bool {
+        let filter = self.filter;
+        filter.reason.is_none_or(|reason| entry.reason == reason.as_str())
+            && (filter.gateway.is_none() || filter.gateway == entry.gateway)
+            && (filter.actor.is_none() || filter.actor == entry.actor)
+            && self.passes_all(entry)
+    }
+
+    fn passes_all(&self, entry: &ParkedEntry) -> bool {
+        let asked = &self.asked;
+        let due_at = DateTime::from_timestamp_millis(entry.payment.due_ms()).unwrap_or_default();
+        asked.statuses.holds(Some(&Status::Parked))
+            && asked.reasons.holds(Reason::from_text(&entry.reason).as_ref())
+            && asked.gateways.holds(entry.gateway.as_ref().map(|gateway| gateway.0.as_str()))
+            && asked.references.holds(None::<&str>)
+            && asked.ids.holds(Some(&entry.payment))
+            && asked.actors.holds(entry.actor_name.as_deref())
+            && asked.due.holds(due_at)
+            && match entry.amount {
+                Some(amount) => asked.amount.holds(amount.minor.get()),
+                // Parked by a build that did not write it down.
+                None => asked.amount.is_any(),
+            }
+    }
+}
+
+/// Less than every id that is due at this instant or after it, and more than every other: 48 bits of
+/// milliseconds, rounded up, then the least of the rest, which no id has, since ids name a version.
+pub(super) fn first_id(at: DateTime<Utc>) -> Uuid {
+    let ms = at.timestamp_millis() + i64::from(!at.timestamp_subsec_nanos().is_multiple_of(1_000_000));
+    u128::try_from(ms).map_or(Uuid::nil(), |ms| Uuid::from_u128((ms & ((1 << 48) - 1)) << 80))
+}
+
+/// Without what is finer than milliseconds.
+pub(super) fn whole_ms(at: DateTime<Utc>) -> DateTime<Utc> {
+    DateTime::from_timestamp_millis(at.timestamp_millis()).unwrap_or(at)
 }
 
 /// One parked payment, as the list has it.
@@ -199,7 +253,8 @@ async fn page(
     mut after: Option<PaymentId>,
     limit: usize,
 ) -> Result<ParkedPage, Error> {
-    let (first, end) = filter.ids();
+    let sieve = filter.sieve();
+    let (first, end) = sieve.ids();
     let mut entries = Vec::new();
     let mut examined = 0;
     // One more than the page, to know whether anything is left.
@@ -219,7 +274,7 @@ async fn page(
             }
             let entry = entry(row)?;
             after = Some(entry.payment);
-            entries.extend(filter.passes(&entry).then_some(entry));
+            entries.extend(sieve.passes(&entry).then_some(entry));
         }
         if rows.len() < wanted {
             return Ok(ParkedPage { entries, next: None });
@@ -230,7 +285,8 @@ async fn page(
     }
 }
 
-fn entry(found: &PgRow) -> Result<ParkedEntry, Error> {
+/// A row of `list_parked.sql`.
+pub(super) fn entry(found: &PgRow) -> Result<ParkedEntry, Error> {
     let amount: Option<i64> = found.try_get("amount_minor")?;
     let gateway: Option<String> = found.try_get("gateway")?;
     Ok(ParkedEntry {
@@ -269,7 +325,7 @@ async fn view(connection: &mut PgConnection, id: PaymentId) -> Result<Option<Par
         evidence: first.try_get("evidence")?,
         charged_otherwise: first.try_get("charged_otherwise")?,
         attempts,
-        approval: approvals::waiting(connection, id).await?,
+        approval: approvals::waiting(connection, Some(id)).await?,
         lineage: if released { Lineage::Released } else { Lineage::Quarantined },
         now: first.try_get("now")?,
     }))
@@ -284,10 +340,15 @@ mod tests {
         let at = DateTime::from_timestamp_micros(1_795_960_020_123_400).expect("in range");
         let id = |at: DateTime<Utc>| PaymentId::new(at, [0; 10]).expect("in range").as_uuid();
         let next = DateTime::from_timestamp_millis(1_795_960_020_124).expect("in range");
-        let (from, to) = ParkedFilter { due_from: Some(at), due_to: Some(next), ..Default::default() }.ids();
+        let (from, to) =
+            ParkedFilter { due_from: Some(at), due_to: Some(next), ..Default::default() }.sieve().ids();
         assert_eq!(from, to, "rounded up to what ids carry");
         assert!(id(at) < from && from < id(next));
-        assert_eq!(ParkedFilter::default().ids(), (Uuid::nil(), Uuid::max()));
+        assert_eq!(ParkedFilter::default().sieve().ids(), (Uuid::nil(), Uuid::max()));
+        // Both ends of a filter's range belong to it.
+        let q = format!("due:{}..{}", at.to_rfc3339(), at.to_rfc3339()).parse().expect("a filter");
+        let (from, to) = ParkedFilter { q: Some(q), ..Default::default() }.sieve().ids();
+        assert!(from <= to && id(at) < to && to < id(next), "{from} {to}");
     }
 
     #[test]
@@ -301,5 +362,59 @@ mod tests {
         assert_eq!(text, r#"{"reason":"outcome_unknown","actor":"00000000-0000-0000-0000-000000000007"}"#);
         assert_eq!(serde_json::from_str::<ParkedFilter>(&text).expect("read back"), filter);
         assert!(serde_json::from_str::<ParkedFilter>(r#"{"raeson":"poisoned"}"#).is_err());
+        let q = "reason:poisoned -gateway:other amount:..9".parse().expect("a filter");
+        let filter = ParkedFilter { q: Some(q), ..Default::default() };
+        let text = serde_json::to_string(&filter).expect("plain");
+        assert_eq!(text, r#"{"q":"reason:poisoned -gateway:other amount:..9"}"#);
+        assert_eq!(serde_json::from_str::<ParkedFilter>(&text).expect("read back"), filter);
+    }
+
+    #[test]
+    fn an_entry_is_asked_for_all_that_a_filter_can_say_of_it() {
+        let at = DateTime::from_timestamp_millis(1_795_960_020_123).expect("in range");
+        let money = Money {
+            minor: crate::domain::money::Minor::new(1_050).expect("positive"),
+            currency: crate::domain::money::Currency::from_code("EUR").expect("EUR"),
+        };
+        let entry = ParkedEntry {
+            payment: PaymentId::new(at, [7; 10]).expect("in range"),
+            reason: "poisoned".into(),
+            parked_at: at,
+            actor: Some(ActorId(Uuid::from_u128(7))),
+            actor_name: Some("shop".into()),
+            gateway: Some(GatewayName("sandbox".into())),
+            amount: Some(money),
+        };
+        let old = ParkedEntry { actor: None, actor_name: None, gateway: None, amount: None, ..entry.clone() };
+        for (q, passes, passes_old) in [
+            ("", true, true),
+            ("status:PARKED", true, true),
+            ("status:FAILED", false, false),
+            ("-status:PARKED", false, false),
+            ("reason:poisoned,declined_soft", true, true),
+            ("-reason:poisoned", false, false),
+            ("gateway:sandbox", true, false),
+            ("-gateway:sandbox", false, true),
+            ("actor:shop", true, false),
+            ("-actor:shop", false, true),
+            ("actor:other", false, false),
+            ("amount:1050", true, false),
+            ("amount:..1049", false, false),
+            ("ref:ch_1", false, false),
+            ("-ref:ch_1", true, true),
+            (&format!("id:{}", entry.payment), true, true),
+            (&format!("-id:{}", entry.payment), false, false),
+            (&format!("due:{}", at.to_rfc3339()), true, true),
+            ("due:..2020-01-01", false, false),
+            ("-due:..2020-01-01", true, true),
+        ] {
+            let filter = ParkedFilter { q: Some(q.parse().expect("a filter")), ..Default::default() };
+            let sieve = filter.sieve();
+            let (first, end) = sieve.ids();
+            let id = entry.payment.as_uuid();
+            let within = |passed: bool| passed && first < id && id < end;
+            let found = (within(sieve.passes(&entry)), within(sieve.passes(&old)));
+            assert_eq!(found, (passes, passes_old), "{q}");
+        }
     }
 }

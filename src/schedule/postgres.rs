@@ -5,10 +5,12 @@
 //! database clock for every "due", "expired" and "late".
 
 use super::bad_notices::BadRecord;
+use super::cancel::Canceller;
 use super::claim::{Ask, Terms};
 use super::create_batch::{AskedKey, BatchAnswer, Together};
 use super::failure::{before_commit, whole};
 use super::history::{HistoryEntry, HistoryProof};
+use super::key_acts::By;
 use super::list::{ListFilter, ListOrder, ListPage, LookUp, Place};
 use super::port::{
     ClaimTerms, OpenClaim, Reaped, Renewed, Schedule, ScheduleError, SettleFailed, ShardLease, Shards,
@@ -215,7 +217,21 @@ impl Postgres {
     /// `Unavailable` (also under quarantine), `CommitUnknown` (repeat it: the same answer again) or
     /// `Defect`.
     pub async fn cancel(&self, actor: ActorId, id: PaymentId) -> Result<CancelAnswer, ScheduleError> {
-        whole(cancel::cancel(self.pool.clone(), actor, id)).await
+        whole(cancel::cancel(self.pool.clone(), actor, id, Canceller::Client)).await
+    }
+
+    /// The same by an operator, in the name of whoever's payment it is: the history and the operators' audit say who
+    /// did it and why.
+    ///
+    /// # Errors
+    /// As [`Self::cancel`].
+    pub async fn cancel_for(
+        &self,
+        actor: ActorId,
+        id: PaymentId,
+        by: By,
+    ) -> Result<CancelAnswer, ScheduleError> {
+        whole(cancel::cancel(self.pool.clone(), actor, id, Canceller::Operator(by))).await
     }
 
     /// Can this process serve? Cheap; asked by `/readyz`. It can if the database takes writes and

@@ -28,6 +28,7 @@ pub struct Claimed {
     claimed_at: DateTime<Utc>,
     key_age: Option<Duration>,
     declines: DeclineCounts,
+    traceparent: Option<String>,
 }
 
 /// The fields of a committed claim, as read back from the row; for implementations of `Schedule`.
@@ -41,12 +42,14 @@ pub(in crate::schedule) struct ClaimRow {
     pub(in crate::schedule) claimed_at: DateTime<Utc>,
     pub(in crate::schedule) key_age: Option<Duration>,
     pub(in crate::schedule) declines: DeclineCounts,
+    pub(in crate::schedule) traceparent: Option<String>,
 }
 
 impl Claimed {
     pub(in crate::schedule) fn new(row: ClaimRow) -> Self {
-        let ClaimRow { payment, payee, claim_id, was, asked_at, claimed_at, key_age, declines } = row;
-        Self { payment, payee, claim_id, was, asked_at, claimed_at, key_age, declines }
+        let ClaimRow { payment, payee, claim_id, was, asked_at, claimed_at, key_age, declines, traceparent } =
+            row;
+        Self { payment, payee, claim_id, was, asked_at, claimed_at, key_age, declines, traceparent }
     }
 
     /// A claim that no database granted, so that gateways can be tested alone; claimed at the
@@ -62,8 +65,8 @@ impl Claimed {
         key_age: Option<Duration>,
     ) -> Self {
         let claimed_at = payment.last_moved_at;
-        let declines = DeclineCounts::default();
-        Self { payment, payee, claim_id, was, asked_at, claimed_at, key_age, declines }
+        let (declines, traceparent) = (DeclineCounts::default(), None);
+        Self { payment, payee, claim_id, was, asked_at, claimed_at, key_age, declines, traceparent }
     }
 
     /// The payment *after* the claim: status PROCESSING, attempt, fence and `unanswered` grown.
@@ -113,6 +116,12 @@ impl Claimed {
     #[must_use]
     pub fn declines(&self) -> DeclineCounts {
         self.declines
+    }
+
+    /// The trace context that the POST stored, where somebody listens; see `platform/trace.rs`.
+    #[must_use]
+    pub fn traceparent(&self) -> Option<&str> {
+        self.traceparent.as_deref()
     }
 
     /// The gateway's answer to the one request sent (or proven unsent) under this claim.

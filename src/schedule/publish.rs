@@ -8,7 +8,8 @@
 //!
 //! **Why days.** The history is partitioned by its instant, and the cursor is not an instant. The
 //! cursor's row keeps a floor under the instants that can still come (`sql/publish_advance.sql` says
-//! why it holds), so that a pass reads a few days and not all of them.
+//! why it holds), so that a pass reads a few days and not all of them. Rows of another server that wait for this one's
+//! ids to reach them may be of any instant: while there are any, the floor stays.
 //!
 //! **If this dies** between Kafka's acknowledgement and the move of the cursor, the same events are
 //! published again. A database restored from a dump has other transaction ids: its cursor starts over.
@@ -96,8 +97,9 @@ pub struct UnpublishedBatch {
     pub database_now: DateTime<Utc>,
     /// Where the cursor goes.
     pub end: HistoryPlace,
-    /// No row that is left has a lower transaction id.
-    pub below: u64,
+    /// No row that is left has a lower transaction id, and none has one that is yet to be given out; `None`: not known,
+    /// or not so.
+    pub below: Option<u64>,
 }
 
 impl UnpublishedBatch {
@@ -195,29 +197,38 @@ async fn read(pool: &PgPool, lease: &PublisherLease, limit: u32) -> Result<Optio
         }
         _ => start,
     };
-    let waiting = if is_full {
-        None
+    let (oldest_at, is_ahead) = if is_full {
+        (rows.last().map(|last| last.at), false)
     } else {
-        let waiting = sqlx::query(statements::PUBLISH_WAITING).bind(below.to_string());
-        waiting.bind(from_at).bind(to_at).fetch_optional(pool).await?
-    };
-    let (oldest_at, is_ahead) = match &waiting {
-        Some(waiting) => (waiting.try_get("at")?, waiting.try_get("is_ahead")?),
-        None => (is_full.then(|| rows.last().map(|last| last.at)).flatten(), false),
+        waiting(pool, below, (from_at, to_at)).await?
     };
     let database_now: DateTime<Utc> = window.try_get("database_now")?;
     let oldest_age = oldest_at.map_or(TimeDelta::zero(), |at: DateTime<Utc>| database_now - at);
+    let floor_is_old: bool = window.try_get("floor_is_old")?;
     Ok(Some(UnpublishedBatch {
         rows: with_payments(pool, rows).await?,
         is_full,
-        floor_is_old: window.try_get("floor_is_old")?,
+        floor_is_old: floor_is_old && !is_ahead,
         // Negative: written since, or by a clock that was ahead.
         oldest_age: oldest_age.to_std().unwrap_or_default(),
         is_ahead,
         database_now,
-        below: if is_full { end.xid } else { below },
+        below: Some(below).filter(|_| !is_full && !is_ahead),
         end,
     }))
+}
+
+/// The instant of the first row that may not be read yet, and whether one carries another server's id.
+pub(super) async fn waiting(
+    pool: &PgPool,
+    below: u64,
+    (from_at, to_at): (DateTime<Utc>, DateTime<Utc>),
+) -> Result<(Option<DateTime<Utc>>, bool), Error> {
+    let waiting =
+        sqlx::query_scalar(statements::PUBLISH_WAITING).bind(below.to_string()).bind(from_at).bind(to_at);
+    let Some(first) = waiting.fetch_optional(pool).await? else { return Ok((None, false)) };
+    let ahead = sqlx::query(statements::PUBLISH_AHEAD).bind(from_at).bind(to_at);
+    Ok((Some(first), ahead.fetch_optional(pool).await?.is_some()))
 }
 
 /// One statement a due day, so that each touches one partition.
@@ -245,7 +256,7 @@ pub(super) async fn advance<'a>(
     database: impl PgExecutor<'a>,
     lease: &PublisherLease,
     end: &HistoryPlace,
-    below: u64,
+    below: Option<u64>,
 ) -> Result<bool, Error> {
     let moved = sqlx::query(statements::PUBLISH_ADVANCE)
         .bind(lease.lane.as_str())
@@ -254,7 +265,7 @@ pub(super) async fn advance<'a>(
         .bind(end.xid.to_string())
         .bind(end.seq)
         .bind(end.payment)
-        .bind(below.to_string())
+        .bind(below.map(|below| below.to_string()))
         .fetch_optional(database)
         .await?;
     Ok(moved.is_some())

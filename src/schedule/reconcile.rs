@@ -49,6 +49,11 @@ texts! { Shorter, "What to do with a report that has fewer lines than the one be
     Accept = "accept": "A person has looked at it.",
 }
 
+texts! { Withdrawn, "What to do with a report that people took out before.":
+    Refuse = "refuse": "It stays out, whoever fetches it again.",
+    Accept = "accept": "A person says that it counts after all.",
+}
+
 /// What lines of one kind and of the same currencies come to.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -80,6 +85,8 @@ pub struct NewReport {
     pub day: NaiveDate,
     /// In which format, without its options: `sandbox`, `camt.054`.
     pub format: String,
+    /// How it was read beyond that: `charges=debit`. The same bytes read otherwise are another report.
+    pub options: String,
     /// Tells the reports of one day and format apart; empty where there is only one.
     pub source: String,
     /// Of the file's bytes.
@@ -96,6 +103,8 @@ pub struct NewReport {
     pub sums: Vec<LineSum>,
     /// What for.
     pub purpose: Purpose,
+    /// If people took the very same bytes out before.
+    pub if_withdrawn: Withdrawn,
 }
 
 /// A report, as it is kept.
@@ -109,6 +118,8 @@ pub struct ReconciliationRun {
     pub day: NaiveDate,
     /// In which format.
     pub format: String,
+    /// With which options of it.
+    pub options: String,
     /// Tells the reports of one day and format apart.
     pub source: String,
     /// Of the file's bytes.
@@ -133,6 +144,8 @@ pub struct ReconciliationRun {
     pub counts: BTreeMap<String, i64>,
     /// What took its place.
     pub superseded_by: Option<Uuid>,
+    /// When people took it out.
+    pub withdrawn_at: Option<DateTime<Utc>>,
     /// Why it failed or was withdrawn.
     pub note: Option<String>,
 }
@@ -142,8 +155,10 @@ pub struct ReconciliationRun {
 pub enum ReportBegun {
     /// Its lines can be loaded now.
     Begun,
-    /// The very same file counts already.
+    /// The very same file, read the same way, counts already.
     Same(ReconciliationRun),
+    /// People took the very same file out, and nobody says otherwise.
+    Withdrawn(ReconciliationRun),
     /// It has fewer lines than this one, whose place it would take.
     Shorter(ReconciliationRun),
     /// Its day has not begun by the database's clock, or is too long ago to be kept.
@@ -200,52 +215,15 @@ pub struct Compared {
     /// The day is over, and every report of it is whole.
     pub is_complete: bool,
     /// On trial: the first thousand differences.
-    pub sample: Vec<FoundDifference>,
+    pub sample: Vec<Difference>,
 }
 
-/// One difference, as a comparison finds it.
+/// One difference between the books, as a comparison finds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FoundDifference {
+pub struct Difference {
     /// Of which kind.
     pub class: Class,
-    /// Somebody has to look, or it may settle by itself.
-    pub status: ItemStatus,
-    /// The payment.
-    pub payment: Option<Uuid>,
-    /// The refund.
-    pub refund: Option<Uuid>,
-    /// The line's key.
-    pub key: Option<String>,
-    /// The gateway's name of the charge or refund.
-    pub reference: Option<String>,
-    /// Where it shows.
-    pub field: String,
-    /// What we say there.
-    pub ours: Option<String>,
-    /// What they say there.
-    pub theirs: Option<String>,
-    /// What is at stake.
-    pub amount_minor: Option<i64>,
-    /// Of what.
-    pub currency: Option<String>,
-    /// The line: run, day, number, line of the file, hash. An object without members where there is none.
-    pub evidence: Value,
-}
-
-/// One difference, as it is kept.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ReconciliationItem {
-    /// Its number, which people and commands use.
-    pub number: i64,
-    /// The report whose comparison found it last.
-    pub run: Uuid,
-    /// Whose day.
-    pub gateway: GatewayName,
-    /// Which.
-    pub day: NaiveDate,
-    /// Of which kind.
-    pub class: Class,
-    /// Where it stands.
+    /// Where it stands; as found: somebody has to look, or it may settle by itself.
     pub status: ItemStatus,
     /// The payment, where the line names one; it may not exist.
     pub payment: Option<PaymentId>,
@@ -265,8 +243,23 @@ pub struct ReconciliationItem {
     pub amount_minor: Option<i64>,
     /// Of what; a currency of the report that we may not know.
     pub currency: Option<String>,
-    /// The line that says so.
+    /// The line that says so: run, day, number, line of the file, hash. An object without members where there is none.
     pub evidence: Value,
+}
+
+/// One difference, as it is kept.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReconciliationItem {
+    /// Its number, which people and commands use.
+    pub number: i64,
+    /// The report whose comparison found it last.
+    pub run: Uuid,
+    /// Whose day.
+    pub gateway: GatewayName,
+    /// Which.
+    pub day: NaiveDate,
+    /// What differs.
+    pub what: Difference,
     /// When it was first found.
     pub first_seen_at: DateTime<Utc>,
     /// When it was last found.
@@ -316,8 +309,10 @@ pub struct RepairOrder {
 pub struct RepairDone {
     /// Where the payment stands now.
     pub status: Status,
-    /// It moved; otherwise the charge's name was kept, and the difference stays open.
+    /// It moved; otherwise a charge's name was kept and the difference stays open, or a part was given back.
     pub has_moved: bool,
+    /// A refund ended by it: the line shows that it was given back.
+    pub ended_refund: bool,
     /// Another payment had its external id, and is parked: somebody must look at that one.
     pub parked_another: bool,
 }
@@ -344,6 +339,10 @@ pub struct Repairs {
     pub parked: u64,
     /// Charges whose name was kept.
     pub recorded: u64,
+    /// Refunds that ended by it.
+    pub refunds: u64,
+    /// Of these, those that made their payment REFUNDED.
+    pub refunded: u64,
     /// Payments that lost their external id to another, and are parked.
     pub others: u64,
     /// What was refused, by why.
@@ -405,6 +404,15 @@ impl DaySum {
     }
 }
 
+/// Differences that people are told of, by class.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OpenItemsTold {
+    /// Those that were opened, or opened again, since.
+    pub opened: BTreeMap<Class, u64>,
+    /// Those that have been open for another day.
+    pub still_open: BTreeMap<Class, u64>,
+}
+
 /// How one gateway's reconciliation stands, for gauges and people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReconciliationStanding {
@@ -418,6 +426,8 @@ pub struct ReconciliationStanding {
     pub open: BTreeMap<Class, i64>,
     /// Differences that wait.
     pub waiting: i64,
+    /// Sums that differ between the books, of the last eight due days that were added up.
+    pub sums_apart: i64,
 }
 
 /// The line kinds and currencies of a report's sums, as texts.

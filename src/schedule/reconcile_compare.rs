@@ -12,26 +12,19 @@
 
 use super::failure::{before_commit, whole};
 use super::port::ScheduleError;
-use super::reconcile::{CompareOrder, Compared, FoundDifference, ReconciliationRun};
+use super::reconcile::{CompareOrder, Compared, ReconciliationRun};
+use super::reconcile_found::Sink;
 use super::reconcile_runs::live;
-use super::row::parsed;
-use super::{Postgres, reconcile_settle, statements};
-use crate::domain::matching::{Class, ItemStatus};
+use super::{Postgres, reconcile_refunds, reconcile_settle, statements};
+use crate::domain::ids::GatewayName;
 use chrono::{DateTime, Days, NaiveDate, NaiveTime, Utc};
-use futures_util::TryStreamExt;
-use serde_json::json;
-use sqlx::postgres::{PgArguments, PgRow};
-use sqlx::query::Query;
+use serde_json::{Value, json};
 use sqlx::types::Json;
 use sqlx::{Error, PgConnection, PgPool, Row};
 use uuid::Uuid;
 
-/// Differences written by one statement.
-const NOTED_AT_ONCE: usize = 500;
 /// Payments of several lines that are put in order at once.
 const OFTEN_AT_ONCE: usize = 500;
-/// Differences that a trial shows.
-const SAMPLE: usize = 1_000;
 
 impl Postgres {
     /// Compares a gateway's day with the reports that count for it. One at a time for each gateway.
@@ -47,6 +40,47 @@ impl Postgres {
             compare(&pool, &mut reading, &order).await.map_err(before_commit)
         })
         .await
+    }
+}
+
+/// Why a day cannot be compared any more: every charge of it would seem to be missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Forgotten {
+    /// A report that counts has no lines left.
+    #[error(
+        "the lines of {0}'s report are no longer kept, and without them charges of the day would seem to be missing in it"
+    )]
+    Lines(NaiveDate),
+    /// Our own side is not there.
+    #[error("payments that were due before {0} are no longer in the database")]
+    Payments(NaiveDate),
+}
+
+impl Postgres {
+    /// Whether what a comparison of this day needs is still kept; `None`: all of it is.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Defect`.
+    pub async fn is_forgotten(
+        &self,
+        gateway: &GatewayName,
+        day: NaiveDate,
+        grace_days: u32,
+    ) -> Result<Option<Forgotten>, ScheduleError> {
+        let attached =
+            sqlx::query(statements::ATTACHED_DAYS).fetch_one(self.pool()).await.map_err(before_commit)?;
+        let first: Option<NaiveDate> = attached.try_get("first_day").map_err(before_commit)?;
+        if let Some(first) = first.filter(|first| day < *first) {
+            return Ok(Some(Forgotten::Payments(first)));
+        }
+        // Charges of the day are looked for in the report before it too.
+        let gone = sqlx::query_scalar(statements::FORGOTTEN_REPORT)
+            .bind(&gateway.0)
+            .bind(earlier(day, 1))
+            .bind(later(day, grace_days + 1))
+            .fetch_optional(self.pool())
+            .await;
+        Ok(gone.map_err(before_commit)?.map(Forgotten::Lines))
     }
 }
 
@@ -70,7 +104,7 @@ pub(super) fn earlier(day: NaiveDate, days: u32) -> NaiveDate {
     day.checked_sub_days(Days::new(u64::from(days))).unwrap_or(NaiveDate::MIN)
 }
 
-fn begin_of(day: NaiveDate) -> DateTime<Utc> {
+pub(super) fn begin_of(day: NaiveDate) -> DateTime<Utc> {
     day.and_time(NaiveTime::MIN).and_utc()
 }
 
@@ -80,7 +114,7 @@ pub(super) fn had_its_time(reports: &[ReconciliationRun], day: NaiveDate, grace_
 }
 
 /// Are there reports of the day, each of them whole?
-fn is_whole(reports: &[ReconciliationRun], day: NaiveDate) -> bool {
+pub(super) fn is_whole(reports: &[ReconciliationRun], day: NaiveDate) -> bool {
     let mut of_day = reports.iter().filter(|report| report.day == day).peekable();
     of_day.peek().is_some() && of_day.all(|report| report.is_complete)
 }
@@ -97,25 +131,20 @@ struct Group {
 }
 
 /// What is known before anything is compared.
-struct Ground {
-    order: CompareOrder,
+pub(super) struct Ground {
+    pub(super) order: CompareOrder,
     /// Every report that counts, from the day before the oldest due day to the end of the grace.
-    reports: Vec<ReconciliationRun>,
+    pub(super) reports: Vec<ReconciliationRun>,
     groups: Vec<Group>,
     first_attached: NaiveDate,
+    /// The first day whose lines are kept.
+    first_kept: NaiveDate,
     began_at: DateTime<Utc>,
 }
 
 impl Ground {
     fn of_day(&self) -> Vec<Uuid> {
         ids(&self.reports, |day| day == self.order.day)
-    }
-    /// Days before the report's own in which a first charge of a payment is looked for.
-    fn first_neighbour(&self) -> NaiveDate {
-        earlier(self.order.day, self.order.grace_days + 1)
-    }
-    fn before(&self) -> Vec<Uuid> {
-        ids(&self.reports, |day| day >= self.first_neighbour() && day < self.order.day)
     }
     fn last(&self) -> NaiveDate {
         later(self.order.day, self.order.grace_days + 1)
@@ -127,11 +156,11 @@ async fn compare(pool: &PgPool, reading: &mut PgConnection, order: &CompareOrder
     let ground = ground(reading, order).await?;
     let of_day = ground.of_day();
     let mut sink = Sink::new(pool, &ground, &of_day);
+    let mut given_back = Vec::new();
     if !of_day.is_empty() {
-        differences(reading, &ground, &of_day, &mut sink).await?;
+        given_back = differences(reading, &ground, &of_day, &mut sink).await?;
     }
-    sink.flush().await?;
-    let mut compared = sink.compared;
+    let (mut compared, lines_that_differ) = sink.end().await?;
     let lines: u64 = ground
         .reports
         .iter()
@@ -140,9 +169,10 @@ async fn compare(pool: &PgPool, reading: &mut PgConnection, order: &CompareOrder
         .filter(|sum| sum.kind == "charge" || sum.kind == "refund")
         .map(|sum| sum.lines)
         .sum();
-    compared.matched = lines.saturating_sub(sink.lines_that_differ);
+    compared.matched = lines.saturating_sub(lines_that_differ);
     compared.is_complete = is_whole(&ground.reports, order.day);
     if order.trial.is_none() {
+        reconcile_settle::explain_refunds(pool, &ground.order, &given_back, &mut compared).await?;
         reconcile_settle::settle(pool, &ground.order, &mut compared).await?;
         close(pool, &ground, &of_day, &mut compared).await?;
     }
@@ -193,7 +223,9 @@ async fn ground(reading: &mut PgConnection, order: &CompareOrder) -> Result<Grou
         });
     }
     let began_at = attached.try_get("now")?;
-    Ok(Ground { order: order.clone(), reports, groups, first_attached, began_at })
+    let kept: Option<NaiveDate> = sqlx::query_scalar(statements::KEPT_LINES).fetch_one(reading).await?;
+    let first_kept = kept.unwrap_or(order.day);
+    Ok(Ground { order: order.clone(), reports, groups, first_attached, first_kept, began_at })
 }
 
 async fn differences(
@@ -201,18 +233,10 @@ async fn differences(
     ground: &Ground,
     of_day: &[Uuid],
     sink: &mut Sink<'_>,
-) -> Result<(), Error> {
-    let (order, before) = (&ground.order, ground.before());
+) -> Result<Vec<(Uuid, Value)>, Error> {
+    let order = &ground.order;
     for group in &ground.groups {
-        let often: Vec<Uuid> = sqlx::query_scalar(statements::OFTEN_CHARGED)
-            .bind(order.day)
-            .bind(of_day)
-            .bind(ground.first_neighbour())
-            .bind(&before)
-            .bind(group.first)
-            .bind(group.end)
-            .fetch_all(&mut *reading)
-            .await?;
+        let often = often_charged(reading, ground, of_day, group).await?;
         let lines = sqlx::query(statements::COMPARE_LINES)
             .bind(order.day)
             .bind(of_day)
@@ -220,49 +244,109 @@ async fn differences(
             .bind(group.end)
             .bind(group.due_day)
             .bind(&order.gateway.0)
-            .bind(&often);
+            .bind(often.iter().map(|it| it.payment).collect::<Vec<_>>());
         sink.take_all(reading, lines).await?;
         for some in often.chunks(OFTEN_AT_ONCE) {
+            let days = |of: fn(&Often) -> NaiveDate| some.iter().map(of);
+            let seen_before = some.iter().filter(|it| it.was_seen_before).map(|it| it.payment);
             let lines = sqlx::query(statements::COMPARE_OFTEN)
                 .bind(order.day)
                 .bind(of_day)
-                .bind(ground.first_neighbour())
-                .bind(&before)
+                .bind(days(|it| it.first_day).min().map_or(order.day, |first| first.min(order.day)))
+                .bind(days(|it| it.last_day).max().map_or(order.day, |last| last.max(order.day)))
                 .bind(group.due_day)
                 .bind(&order.gateway.0)
-                .bind(some);
+                .bind(some.iter().map(|it| it.payment).collect::<Vec<_>>())
+                .bind(seen_before.collect::<Vec<_>>());
             sink.take_all(reading, lines).await?;
         }
         if let Some(due_day) = group.due_day.filter(|due_day| *due_day <= later(order.day, 1)) {
             let first = earlier(due_day.min(order.day), 1);
             let around = ids(&ground.reports, |day| day >= first);
-            let ours = sqlx::query(statements::COMPARE_OURS)
-                .bind(begin_of(order.day))
-                .bind(begin_of(later(order.day, 1)))
-                .bind(first)
-                .bind(ground.last())
-                .bind(&around)
-                .bind(group.first)
-                .bind(group.end)
-                .bind(due_day)
-                .bind(&order.gateway.0);
-            sink.take_all(reading, ours).await?;
+            let of_group = |statement| {
+                sqlx::query(statement)
+                    .bind(begin_of(order.day))
+                    .bind(begin_of(later(order.day, 1)))
+                    .bind(first)
+                    .bind(ground.last())
+                    .bind(&around)
+                    .bind(group.first)
+                    .bind(group.end)
+                    .bind(due_day)
+                    .bind(&order.gateway.0)
+            };
+            sink.take_all(reading, of_group(statements::COMPARE_OURS)).await?;
+            let named = of_group(statements::COMPARE_NAMED).bind(order.day).bind(sink.second_charges());
+            sink.take_all(reading, named).await?;
         }
     }
     let nobody = sqlx::query(statements::COMPARE_NOBODY).bind(order.day).bind(of_day).bind(&order.gateway.0);
     sink.take_all(reading, nobody).await?;
-    let refunds =
-        sqlx::query(statements::COMPARE_REFUNDS).bind(order.day).bind(of_day).bind(&order.gateway.0);
-    sink.take_all(reading, refunds).await?;
-    let first = earlier(order.day, 1);
-    let our_refunds = sqlx::query(statements::COMPARE_OUR_REFUNDS)
-        .bind(begin_of(order.day))
-        .bind(begin_of(later(order.day, 1)))
-        .bind(first)
-        .bind(ground.last())
-        .bind(ids(&ground.reports, |day| day >= first))
-        .bind(&order.gateway.0);
-    sink.take_all(reading, our_refunds).await
+    let back = sqlx::query(statements::COMPARE_CHARGEBACKS).bind(order.day).bind(of_day);
+    sink.take_all(reading, back).await?;
+    reconcile_refunds::compare(reading, ground, of_day, sink).await
+}
+
+/// A payment with more than one charge, and the days between which its other lines lie.
+struct Often {
+    payment: Uuid,
+    first_day: NaiveDate,
+    last_day: NaiveDate,
+    /// Its charge stood in a report whose lines are forgotten.
+    was_seen_before: bool,
+}
+
+/// Of a group; those first whose other lines are the oldest, so that few days are looked at for most.
+async fn often_charged(
+    reading: &mut PgConnection,
+    ground: &Ground,
+    of_day: &[Uuid],
+    group: &Group,
+) -> Result<Vec<Often>, Error> {
+    let order = &ground.order;
+    let rows = sqlx::query(statements::OFTEN_CHARGED)
+        .bind(order.day)
+        .bind(of_day)
+        .bind(&order.gateway.0)
+        .bind(group.first)
+        .bind(group.end)
+        .fetch_all(&mut *reading)
+        .await?;
+    let mut often = Vec::with_capacity(rows.len());
+    for row in rows {
+        often.push(Often {
+            payment: row.try_get("payment_id")?,
+            first_day: row.try_get("first_day")?,
+            last_day: row.try_get("last_day")?,
+            was_seen_before: false,
+        });
+    }
+    let Some(due_day) = group.due_day.filter(|due_day| *due_day < ground.first_kept) else {
+        return Ok(often);
+    };
+    let seen: Vec<Uuid> = sqlx::query_scalar(statements::SEEN_BEFORE)
+        .bind(order.day)
+        .bind(of_day)
+        .bind(group.first)
+        .bind(group.end)
+        .bind(begin_of(due_day))
+        .bind(&order.gateway.0)
+        .bind(ground.first_kept)
+        .bind(i32::try_from(order.grace_days).unwrap_or(i32::MAX).saturating_add(1))
+        .fetch_all(reading)
+        .await?;
+    for payment in seen {
+        match often.iter_mut().find(|it| it.payment == payment) {
+            Some(known) => known.was_seen_before = true,
+            None => often.push(Often {
+                payment,
+                first_day: order.day,
+                last_day: order.day,
+                was_seen_before: true,
+            }),
+        }
+    }
+    Ok(often)
 }
 
 /// What was not found again is gone; charges of nobody's ids are kept apart; the reports are compared.
@@ -292,144 +376,6 @@ async fn close(
     }
     sqlx::query(statements::COMPARED_REPORT).bind(of_day).bind(Json(counts)).execute(pool).await?;
     Ok(())
-}
-
-/// Where differences go: into their rows, or, on trial, into a sample.
-struct Sink<'a> {
-    pool: &'a PgPool,
-    order: &'a CompareOrder,
-    /// The report that stands for the comparison in rows that have no line.
-    run: Uuid,
-    /// Of a difference in a line: the day may go on.
-    of_lines: ItemStatus,
-    /// Of what has no line: there may be time left.
-    of_ours: ItemStatus,
-    waiting: Vec<FoundDifference>,
-    compared: Compared,
-    lines_that_differ: u64,
-}
-
-impl<'a> Sink<'a> {
-    fn new(pool: &'a PgPool, ground: &'a Ground, of_day: &[Uuid]) -> Self {
-        let (order, reports) = (&ground.order, &ground.reports);
-        let open_if = |is_open| if is_open { ItemStatus::Open } else { ItemStatus::Waiting };
-        Self {
-            pool,
-            order,
-            run: of_day.last().copied().unwrap_or_default(),
-            of_lines: open_if(is_whole(reports, order.day)),
-            of_ours: open_if(had_its_time(reports, order.day, order.grace_days)),
-            waiting: Vec::with_capacity(NOTED_AT_ONCE),
-            compared: Compared::default(),
-            lines_that_differ: 0,
-        }
-    }
-
-    async fn take_all(
-        &mut self,
-        reading: &mut PgConnection,
-        query: Query<'_, sqlx::Postgres, PgArguments>,
-    ) -> Result<(), Error> {
-        let mut rows = query.fetch(reading);
-        while let Some(row) = rows.try_next().await? {
-            let found = self.found(&row)?;
-            *self.compared.counts.entry(found.class).or_default() += 1;
-            self.waiting.push(found);
-            if self.waiting.len() >= NOTED_AT_ONCE {
-                self.flush().await?;
-            }
-        }
-        Ok(())
-    }
-
-    fn found(&mut self, row: &PgRow) -> Result<FoundDifference, Error> {
-        let class = parsed(row, "class", Class::from_text)?;
-        let field: String = row.try_get("field")?;
-        let has_line = field != "line";
-        let (class, status) = match (class, self.of_ours) {
-            (Class::Late, ItemStatus::Open) => (Class::MissingThere, ItemStatus::Open),
-            (class, of_ours) => (class, if has_line { self.of_lines } else { of_ours }),
-        };
-        let hash: Option<Vec<u8>> = row.try_get("raw_hash")?;
-        let evidence = match hash {
-            Some(hash) => {
-                if field != "chargeback" {
-                    self.lines_that_differ += 1;
-                }
-                json!({
-                    "run": row.try_get::<Option<Uuid>, _>("run_id")?,
-                    "day": row.try_get::<Option<NaiveDate>, _>("report_day")?,
-                    "line": row.try_get::<Option<i64>, _>("number")?,
-                    "atLine": row.try_get::<Option<i64>, _>("at_line")?,
-                    "rawHash": hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>(),
-                })
-            }
-            None => json!({}),
-        };
-        Ok(FoundDifference {
-            class,
-            status,
-            payment: row.try_get("payment_id")?,
-            refund: row.try_get("refund_id")?,
-            key: row.try_get("key")?,
-            reference: row.try_get("reference")?,
-            field,
-            ours: row.try_get("ours")?,
-            theirs: row.try_get("theirs")?,
-            amount_minor: row.try_get("amount_minor")?,
-            currency: row.try_get("currency")?,
-            evidence,
-        })
-    }
-
-    async fn flush(&mut self) -> Result<(), Error> {
-        let found = std::mem::take(&mut self.waiting);
-        if self.order.trial.is_some() {
-            let room = SAMPLE.saturating_sub(self.compared.sample.len());
-            // Nothing is kept of a trial, so what it would leave open is counted as it is found.
-            for it in &found {
-                match it.status {
-                    ItemStatus::Open => self.compared.open += 1,
-                    ItemStatus::Waiting => self.compared.waiting += 1,
-                    ItemStatus::Repaired
-                    | ItemStatus::Dismissed
-                    | ItemStatus::Explained
-                    | ItemStatus::Superseded => {}
-                }
-            }
-            self.compared.sample.extend(found.into_iter().take(room));
-            return Ok(());
-        }
-        if found.is_empty() {
-            return Ok(());
-        }
-        let texts = |of: fn(&FoundDifference) -> Option<String>| found.iter().map(of).collect::<Vec<_>>();
-        let rows = sqlx::query(statements::NOTE_ITEMS)
-            .bind(self.run)
-            .bind(&self.order.gateway.0)
-            .bind(self.order.day)
-            .bind(found.iter().map(|it| it.class.as_str()).collect::<Vec<_>>())
-            .bind(found.iter().map(|it| it.status.as_str()).collect::<Vec<_>>())
-            .bind(found.iter().map(|it| it.payment).collect::<Vec<_>>())
-            .bind(found.iter().map(|it| it.refund).collect::<Vec<_>>())
-            .bind(texts(|it| it.key.clone()))
-            .bind(texts(|it| it.reference.clone()))
-            .bind(texts(|it| Some(it.field.clone())))
-            .bind(texts(|it| it.ours.clone()))
-            .bind(texts(|it| it.theirs.clone()))
-            .bind(found.iter().map(|it| it.amount_minor).collect::<Vec<_>>())
-            .bind(texts(|it| it.currency.clone()))
-            .bind(found.iter().map(|it| Json(it.evidence.clone())).collect::<Vec<_>>())
-            .fetch_all(self.pool)
-            .await?;
-        for row in &rows {
-            let is_open = parsed(row, "status", ItemStatus::from_text)? == ItemStatus::Open;
-            if is_open && row.try_get("is_new")? {
-                *self.compared.new.entry(parsed(row, "class", Class::from_text)?).or_default() += 1;
-            }
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -471,6 +417,7 @@ mod tests {
             gateway: crate::domain::ids::GatewayName("sandbox".into()),
             day: NaiveDate::MIN,
             format: "sandbox".into(),
+            options: String::new(),
             source: String::new(),
             sha256: [0; 32],
             asked_by: crate::domain::ids::Operator("nobody".into()),
@@ -483,6 +430,7 @@ mod tests {
             sums: Vec::new(),
             counts: std::collections::BTreeMap::new(),
             superseded_by: None,
+            withdrawn_at: None,
             note: None,
         }
     }

@@ -7,7 +7,9 @@
 
 use super::failure::{before_commit, transaction};
 use super::port::ScheduleError;
-use super::reconcile::{ReconciliationItem, ReconciliationItemFilter, ReconciliationStanding};
+use super::reconcile::{
+    Difference, OpenItemsTold, ReconciliationItem, ReconciliationItemFilter, ReconciliationStanding,
+};
 use super::row::{self, parsed, unfit};
 use super::{Postgres, statements};
 use crate::domain::ids::{GatewayName, Operator};
@@ -86,20 +88,19 @@ impl Postgres {
         .await
     }
 
-    /// Differences of a gateway that are open and that this did not answer before, by class.
+    /// Differences of a gateway that are open, each once when it is opened, and once again with each day that it stays
+    /// so.
     ///
     /// # Errors
-    /// Any; what was answered unseen is not answered again.
-    pub async fn tell_open_items(
-        &self,
-        gateway: &GatewayName,
-    ) -> Result<BTreeMap<Class, u64>, ScheduleError> {
+    /// Any; what was answered unseen is answered again a day later.
+    pub async fn tell_open_items(&self, gateway: &GatewayName) -> Result<OpenItemsTold, ScheduleError> {
         let gateway = gateway.0.clone();
         transaction(self.pool(), move |one| {
             Box::pin(async move {
-                let mut told = BTreeMap::new();
+                let mut told = OpenItemsTold::default();
                 for row in sqlx::query(statements::TELL_ITEMS).bind(gateway).fetch_all(one).await? {
-                    *told.entry(parsed(&row, "class", Class::from_text)?).or_default() += 1;
+                    let of = if row.try_get("is_first")? { &mut told.opened } else { &mut told.still_open };
+                    *of.entry(parsed(&row, "class", Class::from_text)?).or_default() += 1;
                 }
                 Ok(told)
             })
@@ -129,6 +130,7 @@ fn standings(rows: &[PgRow]) -> Result<Vec<ReconciliationStanding>, Error> {
                 last_day: row.try_get("last_day")?,
                 open: BTreeMap::new(),
                 waiting: 0,
+                sums_apart: row.try_get("sums_apart")?,
             });
         }
         let Some(count) = row.try_get::<Option<i64>, _>("count")? else { continue };
@@ -149,7 +151,6 @@ fn standings(rows: &[PgRow]) -> Result<Vec<ReconciliationStanding>, Error> {
 
 /// A row of `reconciliation_items`.
 pub(super) fn item(found: &PgRow) -> Result<ReconciliationItem, Error> {
-    let payment: Option<Uuid> = found.try_get("payment_id")?;
     let evidence: Json<Value> = found.try_get("evidence")?;
     let decided_by: Option<String> = found.try_get("decided_by")?;
     Ok(ReconciliationItem {
@@ -157,18 +158,20 @@ pub(super) fn item(found: &PgRow) -> Result<ReconciliationItem, Error> {
         run: found.try_get("run_id")?,
         gateway: GatewayName(found.try_get("gateway")?),
         day: found.try_get("day")?,
-        class: parsed(found, "class", Class::from_text)?,
-        status: parsed(found, "status", ItemStatus::from_text)?,
-        payment: payment.map(|_| row::payment_id(found, "payment_id")).transpose()?,
-        refund: found.try_get::<Option<Uuid>, _>("refund_id")?.map(RefundId),
-        key: found.try_get("key")?,
-        reference: found.try_get("reference")?,
-        field: found.try_get("field")?,
-        ours: found.try_get("ours")?,
-        theirs: found.try_get("theirs")?,
-        amount_minor: found.try_get("amount_minor")?,
-        currency: found.try_get("currency")?,
-        evidence: evidence.0,
+        what: Difference {
+            class: parsed(found, "class", Class::from_text)?,
+            status: parsed(found, "status", ItemStatus::from_text)?,
+            payment: row::payment_if_any(found, "payment_id")?,
+            refund: found.try_get::<Option<Uuid>, _>("refund_id")?.map(RefundId),
+            key: found.try_get("key")?,
+            reference: found.try_get("reference")?,
+            field: found.try_get("field")?,
+            ours: found.try_get("ours")?,
+            theirs: found.try_get("theirs")?,
+            amount_minor: found.try_get("amount_minor")?,
+            currency: found.try_get("currency")?,
+            evidence: evidence.0,
+        },
         first_seen_at: found.try_get("first_seen_at")?,
         last_seen_at: found.try_get("last_seen_at")?,
         not_repaired: found.try_get("not_repaired")?,

@@ -1,7 +1,7 @@
 //! What a line repairs: by a program within its bounds, by a person, or by two.
 //!
-//! **Promises.** One function of the owner does all of it on the locked row (`repair_item()`): guard, move, history, the
-//! external id, the operators' audit. Its evidence is the difference's own, which only who compares can write. What
+//! **Promises.** One function of the owner does all of it on the locked row (`repair_item()`, of refunds
+//! `repair_refund()`): guard, move, history, the external id, the operators' audit. Its evidence is the difference's own, which only who compares can write. What
 //! a program may not do is asked of people; what one may not do, of two ([`ApprovalKind::Repair`]), and the approval
 //! and the repair are one transaction.
 //!
@@ -10,7 +10,7 @@
 use super::approvals::{self, Approval, ApprovalKind, AskedFor, NewApproval};
 use super::failure::{before_commit, transaction, whole};
 use super::port::ScheduleError;
-use super::reconcile::{RECONCILIATION, RepairAnswer, RepairDone, RepairOrder, Repairs, RepairsOrder};
+use super::reconcile::{RepairAnswer, RepairDone, RepairOrder, Repairs, RepairsOrder};
 use super::reconcile_items::item;
 use super::row::unfit;
 use super::{Postgres, statements};
@@ -47,41 +47,49 @@ impl Postgres {
     }
 }
 
-/// One repair, as it is put to the function.
-pub(super) struct Asked<'a> {
-    pub(super) item: i64,
-    pub(super) power: Power,
-    pub(super) by: &'a Operator,
-    pub(super) reason: &'a str,
-    pub(super) version: Option<i32>,
-    pub(super) approval: Option<Uuid>,
+/// One repair by a person's word, as it is put to the function.
+struct Asked<'a> {
+    item: i64,
+    by: &'a Operator,
+    reason: &'a str,
+    version: Option<i32>,
+    approval: Option<Uuid>,
 }
 
 /// Not done before the caller's COMMIT. A refusal has written nothing.
-pub(super) async fn repair_within(
+async fn repair_by_person(
     transaction: &mut PgConnection,
     asked: &Asked<'_>,
 ) -> Result<Result<RepairDone, NotRepaired>, Error> {
-    let answer: String = sqlx::query_scalar(statements::REPAIR_ITEM)
+    let answer: String = sqlx::query_scalar(statements::REPAIR_BY_PERSON)
         .bind(asked.item)
-        .bind(asked.power.as_str())
         .bind(&asked.by.0)
         .bind(asked.reason)
         .bind(asked.version)
         .bind(asked.approval)
         .fetch_one(&mut *transaction)
         .await?;
+    told(transaction, asked.item, &answer).await
+}
+
+/// What the function's word means.
+async fn told(
+    transaction: &mut PgConnection,
+    item: i64,
+    answer: &str,
+) -> Result<Result<RepairDone, NotRepaired>, Error> {
     let (answer, parked_another) = match answer.strip_suffix("_and_parked_another") {
         Some(answer) => (answer, true),
-        None => (answer.as_str(), false),
+        None => (answer, false),
     };
-    let done = |status, has_moved| Ok(Ok(RepairDone { status, has_moved, parked_another }));
+    let ended_refund = matches!(answer, "refunded" | "refunded_whole");
+    let done = |status, has_moved| Ok(Ok(RepairDone { status, has_moved, ended_refund, parked_another }));
     match answer {
         "completed" => done(Status::Completed, true),
         "parked" => done(Status::Parked, true),
-        "recorded" => {
-            let found =
-                sqlx::query(statements::FIND_ITEM).bind(asked.item).fetch_one(&mut *transaction).await?;
+        "refunded_whole" => done(Status::Refunded, true),
+        "recorded" | "refunded" => {
+            let found = sqlx::query(statements::FIND_ITEM).bind(item).fetch_one(&mut *transaction).await?;
             let payment = super::row::payment_id(&found, "payment_id")?;
             let stands = sqlx::query(statements::STATES)
                 .bind(payment.due_day())
@@ -117,10 +125,12 @@ async fn repairs(pool: &PgPool, order: &RepairsOrder) -> Result<Repairs, Schedul
 async fn one(pool: &PgPool, item: i64, power: Power, repairs: &mut Repairs) -> Result<(), ScheduleError> {
     let done = transaction(pool, move |one| {
         Box::pin(async move {
-            let by = Operator(RECONCILIATION.into());
-            let reason = "the gateway's settlement report shows a charge";
-            let asked = Asked { item, power, by: &by, reason, version: None, approval: None };
-            let done = repair_within(one, &asked).await?;
+            let answer: String = sqlx::query_scalar(statements::REPAIR_BY_PROGRAM)
+                .bind(item)
+                .bind(power.as_str())
+                .fetch_one(&mut *one)
+                .await?;
+            let done = told(one, item, &answer).await?;
             if let Err(why) = done {
                 sqlx::query(statements::NOTE_NOT_REPAIRED).bind(item).bind(why.as_str()).execute(one).await?;
             }
@@ -129,6 +139,10 @@ async fn one(pool: &PgPool, item: i64, power: Power, repairs: &mut Repairs) -> R
     })
     .await?;
     match done {
+        Ok(RepairDone { ended_refund: true, has_moved, .. }) => {
+            repairs.refunds += 1;
+            repairs.refunded += u64::from(has_moved);
+        }
         Ok(RepairDone { has_moved: false, .. }) => repairs.recorded += 1,
         Ok(RepairDone { status, parked_another, .. }) => {
             *(if status == Status::Completed { &mut repairs.completed } else { &mut repairs.parked }) += 1;
@@ -142,13 +156,12 @@ async fn one(pool: &PgPool, item: i64, power: Power, repairs: &mut Repairs) -> R
 async fn by_person(transaction: &mut PgConnection, order: &RepairOrder) -> Result<RepairAnswer, Error> {
     let asked = Asked {
         item: order.item,
-        power: Power::Person,
         by: &order.by,
         reason: &order.reason,
         version: order.version,
         approval: None,
     };
-    match repair_within(transaction, &asked).await? {
+    match repair_by_person(transaction, &asked).await? {
         Ok(done) => Ok(RepairAnswer::Done(done)),
         Err(NotRepaired::NeedsApproval) => ask(transaction, order).await,
         Err(why) => Ok(RepairAnswer::Refused(why)),
@@ -159,7 +172,9 @@ async fn by_person(transaction: &mut PgConnection, order: &RepairOrder) -> Resul
 async fn ask(transaction: &mut PgConnection, order: &RepairOrder) -> Result<RepairAnswer, Error> {
     let found = sqlx::query(statements::FIND_ITEM).bind(order.item).fetch_one(&mut *transaction).await?;
     let item = item(&found)?;
-    let Some(payment) = item.payment else { return Ok(RepairAnswer::Refused(NotRepaired::NoSuchPayment)) };
+    let Some(payment) = item.what.payment else {
+        return Ok(RepairAnswer::Refused(NotRepaired::NoSuchPayment));
+    };
     let version: i32 = sqlx::query_scalar(statements::PAYMENT_VERSION)
         .bind(payment.due_day())
         .bind(payment.as_uuid())
@@ -170,10 +185,10 @@ async fn ask(transaction: &mut PgConnection, order: &RepairOrder) -> Result<Repa
         "version": version,
         "gateway": item.gateway,
         "day": item.day,
-        "gatewayReference": item.reference,
-        "amount": item.amount_minor,
-        "currency": item.currency,
-        "evidence": item.evidence,
+        "gatewayReference": item.what.reference,
+        "amount": item.what.amount_minor,
+        "currency": item.what.currency,
+        "evidence": item.what.evidence,
     });
     sqlx::query(statements::EXPIRE_REPAIRS)
         .bind(item.number.to_string())
@@ -183,7 +198,7 @@ async fn ask(transaction: &mut PgConnection, order: &RepairOrder) -> Result<Repa
     let new = NewApproval {
         id: order.approval,
         kind: ApprovalKind::Repair,
-        payment,
+        payment: Some(payment),
         asked_by: order.by.clone(),
         reason: order.reason.clone(),
         request,
@@ -215,12 +230,11 @@ pub(super) async fn carry_out(
     let (Some(item), Some(version)) = (item, version) else { return Ok(None) };
     let asked = Asked {
         item,
-        power: Power::Person,
         by: &approved.asked_by,
         reason: &approved.reason,
         // A version that no row can have fits no row.
         version: Some(i32::try_from(version).unwrap_or(-1)),
         approval: Some(approved.id),
     };
-    repair_within(transaction, &asked).await.map(Some)
+    repair_by_person(transaction, &asked).await.map(Some)
 }

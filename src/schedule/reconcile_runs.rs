@@ -1,8 +1,9 @@
 //! Reports: begun, loaded a batch at a time, then made to count, all of it or nothing.
 //!
 //! **Promises.** A report counts from the commit of [`Postgres::finish_report`] on, which counts its lines first; the
-//! one whose place it takes ends in the same transaction. The same bytes for the same day are loaded once, under
-//! whatever name they come. Of two that load one report at once the second takes the first one's place.
+//! one whose place it takes ends in the same transaction. The same bytes for the same day count once, under whatever
+//! name they come and however they are read; and not at all once people took them out (`reconcile_withdraw`), unless
+//! somebody says otherwise. Of two that load one report at once the second takes the first one's place.
 //!
 //! If this dies here, lines of a report that never counts are left; the next report of its day deletes them an hour
 //! later, and their day's partition ends them anyhow.
@@ -11,12 +12,12 @@ use super::failure::{before_commit, transaction, whole};
 use super::port::ScheduleError;
 use super::reconcile::{
     LineSum, NewReport, Purpose, ReconciliationRun, ReconciliationRunFilter, ReportBegun, ReportStatus,
-    Shorter,
+    Shorter, Withdrawn,
 };
 use super::row::{self, parsed};
 use super::{Postgres, statements};
 use crate::domain::ids::{GatewayName, Operator};
-use crate::domain::settlement::{Kind, Line, payment_of, refund_of};
+use crate::domain::settlement::{Kind, Line, has_own_names, payment_of, refund_of};
 use chrono::{DateTime, NaiveDate, Utc};
 use sqlx::postgres::PgRow;
 use sqlx::types::Json;
@@ -63,14 +64,14 @@ impl Postgres {
         whole(async move { finish(&pool, &report).await }).await
     }
 
-    /// Finds the payments of lines whose key is not ours, by the names of charges that we know. A report that is to
-    /// count has this done when it is finished.
+    /// Makes lines ready to be compared: those whose key is not ours find their payments by the names of charges that
+    /// we know. A report that is to count has this done when it is finished.
     ///
     /// # Errors
     /// Any; repeating it does no harm.
-    pub async fn name_payments(&self, report: &NewReport) -> Result<(), ScheduleError> {
+    pub async fn ready_lines(&self, report: &NewReport) -> Result<(), ScheduleError> {
         let (pool, report) = (self.pool().clone(), report.clone());
-        whole(async move { name_payments(&pool, &report).await }).await
+        whole(async move { ready_lines(&pool, &report).await }).await
     }
 
     /// Gives a report up: nothing of it counts, its lines are deleted.
@@ -101,30 +102,6 @@ impl Postgres {
             delete_lines(&pool, id, day).await?;
             sqlx::query(statements::FORGET_TRIAL).bind(id).execute(&pool).await.map_err(before_commit)?;
             Ok(())
-        })
-        .await
-    }
-
-    /// Takes a report out that counts, by a person's word; its day has to be compared again. `false`: it does not count.
-    ///
-    /// # Errors
-    /// Any; repeating it does no harm.
-    pub async fn withdraw_report(
-        &self,
-        id: Uuid,
-        by: &Operator,
-        reason: &str,
-    ) -> Result<bool, ScheduleError> {
-        let (by, reason) = (by.clone(), reason.to_owned());
-        transaction(self.pool(), move |one| {
-            Box::pin(async move {
-                sqlx::query_scalar(statements::WITHDRAW_REPORT)
-                    .bind(id)
-                    .bind(by.0)
-                    .bind(reason)
-                    .fetch_one(one)
-                    .await
-            })
         })
         .await
     }
@@ -196,46 +173,44 @@ const NEWEST: NaiveDate = match NaiveDate::from_ymd_opt(9999, 12, 31) {
 async fn begin(pool: &PgPool, new: &NewReport, if_shorter: Shorter) -> Result<ReportBegun, ScheduleError> {
     let mut connection = pool.acquire().await.map_err(before_commit)?;
     let live = live(&mut connection, &new.gateway, (new.day, new.day), None).await.map_err(before_commit)?;
-    // Bytes are the same or not, whatever the file is called. One that was cut by the clock, and is whole now, is not.
+    // Bytes are the same or not, whatever the file is called. One that was cut by the clock, and is whole now, is not,
+    // nor is one that is read with other options.
     let same = live.iter().find(|it| {
-        it.format == new.format && it.sha256 == new.sha256 && (it.is_complete || !new.is_complete)
+        (&it.format, &it.options, it.sha256) == (&new.format, &new.options, new.sha256)
+            && (it.is_complete || !new.is_complete)
     });
     match (same, new.purpose) {
         (Some(same), Purpose::Count) => return Ok(ReportBegun::Same(same.clone())),
         // A trial looks at it again, and must not end where what counts is compared and repaired.
         (Some(_), Purpose::Trial) | (None, _) => {}
     }
-    let before = live.into_iter().find(|it| it.format == new.format && it.source == new.source);
+    match (new.if_withdrawn, new.purpose) {
+        (Withdrawn::Refuse, Purpose::Count) => {
+            if let Some(gone) = withdrawn(&mut connection, new).await.map_err(before_commit)? {
+                return Ok(ReportBegun::Withdrawn(gone));
+            }
+        }
+        (Withdrawn::Refuse | Withdrawn::Accept, Purpose::Trial) | (Withdrawn::Accept, Purpose::Count) => {}
+    }
     let lines = i64::try_from(new.lines).unwrap_or(i64::MAX);
-    match (before, if_shorter) {
-        (Some(before), Shorter::Refuse) if lines < before.lines => return Ok(ReportBegun::Shorter(before)),
-        (Some(_) | None, Shorter::Refuse | Shorter::Accept) => {}
+    // As supersede_reports.sql finds them.
+    let mut replaced = live
+        .into_iter()
+        .filter(|it| it.format == new.format && (it.source == new.source || it.sha256 == new.sha256));
+    match if_shorter {
+        Shorter::Refuse => {
+            if let Some(before) = replaced.find(|before| lines < before.lines) {
+                return Ok(ReportBegun::Shorter(before));
+            }
+        }
+        Shorter::Accept => {}
     }
     let stale = sqlx::query(statements::STALE_REPORTS).bind(&new.gateway.0).bind(new.day);
     let stale = stale.fetch_all(&mut *connection).await.map_err(before_commit)?;
     for stale in stale {
         delete_lines(pool, stale.try_get("id").map_err(before_commit)?, new.day).await?;
     }
-    let status = match new.purpose {
-        Purpose::Count => ReportStatus::Loading,
-        Purpose::Trial => ReportStatus::Trial,
-    };
-    let begun = sqlx::query(statements::BEGIN_REPORT)
-        .bind(new.id)
-        .bind(&new.gateway.0)
-        .bind(new.day)
-        .bind(&new.format)
-        .bind(&new.source)
-        .bind(new.sha256.to_vec())
-        .bind(&new.asked_by.0)
-        .bind(status.as_str())
-        .bind(lines)
-        .bind(new.is_complete)
-        .bind(new.seen_at)
-        .bind(Json(&new.sums))
-        .fetch_optional(&mut *connection)
-        .await
-        .map_err(before_commit)?;
+    let begun = write_down(&mut connection, new).await.map_err(before_commit)?;
     if begun.is_none() {
         return Ok(ReportBegun::DayOutOfRange);
     }
@@ -245,6 +220,42 @@ async fn begin(pool: &PgPool, new: &NewReport, if_shorter: Shorter) -> Result<Re
         .await
         .map_err(before_commit)?;
     Ok(ReportBegun::Begun)
+}
+
+/// The report's own row; `None`: its day is out of range.
+async fn write_down(connection: &mut PgConnection, new: &NewReport) -> Result<Option<PgRow>, Error> {
+    let status = match new.purpose {
+        Purpose::Count => ReportStatus::Loading,
+        Purpose::Trial => ReportStatus::Trial,
+    };
+    sqlx::query(statements::BEGIN_REPORT)
+        .bind(new.id)
+        .bind(&new.gateway.0)
+        .bind(new.day)
+        .bind(&new.format)
+        .bind(&new.source)
+        .bind(new.sha256.to_vec())
+        .bind(&new.asked_by.0)
+        .bind(status.as_str())
+        .bind(i64::try_from(new.lines).unwrap_or(i64::MAX))
+        .bind(new.is_complete)
+        .bind(new.seen_at)
+        .bind(Json(&new.sums))
+        .bind(&new.options)
+        .fetch_optional(connection)
+        .await
+}
+
+/// The last report of the same bytes, if people took it out.
+async fn withdrawn(
+    connection: &mut PgConnection,
+    new: &NewReport,
+) -> Result<Option<ReconciliationRun>, Error> {
+    let last = sqlx::query(statements::WITHDRAWN_REPORT)
+        .bind(&new.gateway.0)
+        .bind(new.day)
+        .bind(new.sha256.to_vec());
+    last.fetch_optional(connection).await?.as_ref().map(report).transpose()
 }
 
 /// The reports that count for these days, both included, and the one on trial.
@@ -311,6 +322,7 @@ fn write_line(text: &mut String, report: &NewReport, line: &Line) {
         }
         text.push('\t');
     }
+    text.push_str(if has_own_names(&report.format) { "t\t" } else { "f\t" });
     text.push_str("\\\\x");
     for byte in line.raw_hash {
         let _never = write!(text, "{byte:02x}");
@@ -342,6 +354,15 @@ async fn load(transaction: &mut PgConnection, report: &NewReport, lines: &[Line]
     Ok(())
 }
 
+/// Each line has its payment, and the planner knows them all: lines that came a moment ago count for none there, and
+/// each charge of ours would be looked for in all of them.
+async fn ready_lines(pool: &PgPool, report: &NewReport) -> Result<(), ScheduleError> {
+    name_payments(pool, report).await?;
+    let analysed = sqlx::query(statements::ANALYSE_SETTLEMENT_DAY).bind(report.day);
+    analysed.fetch_one(pool).await.map_err(before_commit)?;
+    Ok(())
+}
+
 /// Lines whose key is not ours, by the names of charges that we know.
 async fn name_payments(pool: &PgPool, report: &NewReport) -> Result<(), ScheduleError> {
     let lines = i64::try_from(report.lines).unwrap_or(i64::MAX);
@@ -363,7 +384,7 @@ async fn name_payments(pool: &PgPool, report: &NewReport) -> Result<(), Schedule
 }
 
 async fn finish(pool: &PgPool, new: &NewReport) -> Result<Option<ReconciliationRun>, ScheduleError> {
-    name_payments(pool, new).await?;
+    ready_lines(pool, new).await?;
     let mut both = pool.begin().await.map_err(before_commit)?;
     let before = sqlx::query(statements::SUPERSEDE_REPORTS).bind(new.id).fetch_all(&mut *both).await;
     let before = before.map_err(before_commit)?;
@@ -407,6 +428,7 @@ pub(super) fn report(found: &PgRow) -> Result<ReconciliationRun, Error> {
         gateway: GatewayName(found.try_get("gateway")?),
         day: found.try_get("day")?,
         format: found.try_get("format")?,
+        options: found.try_get("options")?,
         source: found.try_get("source")?,
         sha256: row::required_hash(found, "sha256")?,
         asked_by: Operator(found.try_get("asked_by")?),
@@ -419,6 +441,7 @@ pub(super) fn report(found: &PgRow) -> Result<ReconciliationRun, Error> {
         sums: sums.0,
         counts: counts.0,
         superseded_by: found.try_get("superseded_by")?,
+        withdrawn_at: found.try_get("withdrawn_at")?,
         note: found.try_get("note")?,
     })
 }

@@ -13,8 +13,32 @@ use super::row::parsed;
 use super::statements;
 use crate::domain::matching::Class;
 use chrono::NaiveDate;
+use serde_json::Value;
+use sqlx::types::Json;
 use sqlx::{Error, PgPool};
 use uuid::Uuid;
+
+/// Refunds that one statement is told of.
+const EXPLAINED_AT_ONCE: usize = 500;
+
+/// Refunds that stand in a report by now, with their lines.
+pub(super) async fn explain_refunds(
+    pool: &PgPool,
+    order: &CompareOrder,
+    given_back: &[(Uuid, Value)],
+    compared: &mut Compared,
+) -> Result<(), Error> {
+    for some in given_back.chunks(EXPLAINED_AT_ONCE) {
+        let explained = sqlx::query(statements::EXPLAIN_REFUNDS)
+            .bind(&order.gateway.0)
+            .bind(some.iter().map(|(refund, _)| *refund).collect::<Vec<_>>())
+            .bind(some.iter().map(|(_, line)| Json(line)).collect::<Vec<_>>())
+            .execute(pool)
+            .await?;
+        compared.explained += explained.rows_affected();
+    }
+    Ok(())
+}
 
 /// Of the order's gateway; what it found is added to `compared`.
 pub(super) async fn settle(
@@ -40,7 +64,12 @@ pub(super) async fn settle(
             .bind(end)
             .fetch_all(pool)
             .await?;
-        compared.explained += u64::try_from(explained.len()).unwrap_or(u64::MAX);
+        for row in &explained {
+            // The others are second charges now, and are told of.
+            if parsed(row, "class", Class::from_text)? == Class::MissingHere {
+                compared.explained += 1;
+            }
+        }
         if end <= next {
             break;
         }

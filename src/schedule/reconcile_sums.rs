@@ -37,6 +37,28 @@ impl Postgres {
     }
 }
 
+impl Postgres {
+    /// Keeps in how many currencies the books of a due day differ, so that whoever watches knows it after a restart.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Defect`; repeating it does no harm.
+    pub async fn note_books(
+        &self,
+        gateway: &GatewayName,
+        due_day: NaiveDate,
+        apart: usize,
+    ) -> Result<(), ScheduleError> {
+        sqlx::query(statements::NOTE_BOOKS)
+            .bind(&gateway.0)
+            .bind(due_day)
+            .bind(i32::try_from(apart).unwrap_or(i32::MAX))
+            .execute(self.pool())
+            .await
+            .map_err(before_commit)?;
+        Ok(())
+    }
+}
+
 /// One row for each currency and book; a currency's are together.
 fn sums(rows: &[PgRow]) -> Result<Vec<DaySum>, Error> {
     let mut sums: Vec<DaySum> = Vec::new();

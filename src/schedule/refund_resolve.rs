@@ -138,7 +138,7 @@ async fn ask_within(transaction: &mut PgConnection, new: &NewRefundWord) -> Resu
     let approval = NewApproval {
         id: new.approval,
         kind: ApprovalKind::ResolveRefund,
-        payment,
+        payment: Some(payment),
         asked_by: new.by.clone(),
         reason: new.reason.clone(),
         request: new.request(open.attempt),

@@ -182,7 +182,7 @@ async fn ask_within(transaction: &mut PgConnection, new: &NewRefund) -> Result<O
     let approval = NewApproval {
         id: new.approval,
         kind: ApprovalKind::Refund,
-        payment: new.payment,
+        payment: Some(new.payment),
         asked_by: new.by.clone(),
         reason: new.reason.clone(),
         request: json!({

@@ -12,6 +12,7 @@ use crate::domain::reason::Reason;
 use crate::domain::state::Status;
 use crate::domain::switches::{Switch, Switches};
 use crate::domain::window::Window;
+use crate::platform::trace;
 use secrecy::SecretString;
 use sqlx::postgres::PgRow;
 use sqlx::{Error, Row};
@@ -37,6 +38,11 @@ pub(super) fn parsed<T>(row: &PgRow, column: &str, parse: impl Fn(&str) -> Optio
 pub(super) fn payment_id(row: &PgRow, column: &str) -> Result<PaymentId, Error> {
     let id: Uuid = row.try_get(column)?;
     PaymentId::from_uuid(id).map_err(|_| unfit(column, &id))
+}
+
+/// A payment's id in this column, which may be empty.
+pub(super) fn payment_if_any(row: &PgRow, column: &str) -> Result<Option<PaymentId>, Error> {
+    row.try_get::<Option<Uuid>, _>(column)?.map(|_| payment_id(row, column)).transpose()
 }
 
 /// A state in this column.
@@ -172,7 +178,8 @@ pub(super) fn choices(retry: RetryPolicy) -> (&'static str, &'static str) {
     (soft, exhausted)
 }
 
-fn payee(row: &PgRow) -> Result<SecretString, Error> {
+/// The destination reference, hidden.
+pub(super) fn payee(row: &PgRow) -> Result<SecretString, Error> {
     payee_text(row).map(SecretString::from)
 }
 
@@ -199,6 +206,7 @@ pub(super) fn claimed(row: &PgRow, asked_at: Mono) -> Result<Claimed, Error> {
             day: count(row, "declines_day")?,
             thirty_days: count(row, "declines_30_days")?,
         },
+        traceparent: if trace::is_on() { row.try_get("traceparent")? } else { None },
     }))
 }
 

@@ -39,6 +39,10 @@ pub struct WebhookEndpoint {
     pub max_concurrency: i16,
     /// Since when and why nothing is sent.
     pub disabled: Option<(DateTime<Utc>, WhyDisabled)>,
+    /// While it is disabled: later events are not owed to it.
+    pub owed_until: Option<DateTime<Utc>>,
+    /// Events that it missed for good by it, since it was last disabled.
+    pub skipped: i64,
     /// It gets events from then on.
     pub created_at: DateTime<Utc>,
     /// Its last act.
@@ -89,6 +93,15 @@ pub struct NewWebhookEndpoint {
     pub most: u32,
     /// Who makes it.
     pub by: Operator,
+}
+
+/// Whether anything is sent to an endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndpointSwitch {
+    /// Yes, beginning with what it is owed.
+    On,
+    /// No: what it is owed, and what happens within a week, waits.
+    Off,
 }
 
 /// What is to change; `None` leaves it.
@@ -209,44 +222,18 @@ impl Postgres {
         whole(rotate(self.pool().clone(), actor, endpoint, next, overlap, by)).await
     }
 
-    /// Sends nothing to it any more, for its owner; what it is owed waits.
+    /// Switches it for its owner.
     ///
     /// # Errors
     /// Any; repeating it is safe.
-    pub async fn disable_webhook_endpoint(
+    pub async fn switch_webhook_endpoint(
         &self,
         actor: ActorId,
         endpoint: Uuid,
+        to: EndpointSwitch,
         by: Operator,
     ) -> Result<EndpointAnswer, ScheduleError> {
-        whole(disable(self.pool().clone(), Some(actor), endpoint, WhyDisabled::Asked, None, by.0)).await
-    }
-
-    /// Sends nothing to it any more, because of what the sender met.
-    ///
-    /// # Errors
-    /// Any; repeating it is safe.
-    pub async fn give_up_webhook_endpoint(
-        &self,
-        endpoint: Uuid,
-        why: WhyDisabled,
-        met: String,
-        sender: &str,
-    ) -> Result<EndpointAnswer, ScheduleError> {
-        whole(disable(self.pool().clone(), None, endpoint, why, Some(met), sender.to_owned())).await
-    }
-
-    /// Sends to it again, beginning with what it is owed.
-    ///
-    /// # Errors
-    /// Any; repeating it is safe.
-    pub async fn enable_webhook_endpoint(
-        &self,
-        actor: ActorId,
-        endpoint: Uuid,
-        by: Operator,
-    ) -> Result<EndpointAnswer, ScheduleError> {
-        whole(enable(self.pool().clone(), actor, endpoint, by)).await
+        whole(switch(self.pool().clone(), actor, endpoint, to, by)).await
     }
 
     /// Deletes it; what it is owed is discarded.
@@ -340,6 +327,8 @@ fn endpoint_of(row: &PgRow) -> Result<WebhookEndpoint, Error> {
         previous_secret_until: ahead("previous_secret_until")?,
         max_concurrency: row.try_get("max_concurrency")?,
         disabled,
+        owed_until: row.try_get("owed_until")?,
+        skipped: row.try_get("skipped")?,
         created_at: row.try_get("created_at")?,
         changed_at: row.try_get("changed_at")?,
         version: row.try_get("version")?,
@@ -408,34 +397,26 @@ async fn rotate(
     }
 }
 
-async fn disable(
-    pool: PgPool,
-    actor: Option<ActorId>,
-    endpoint: Uuid,
-    why: WhyDisabled,
-    met: Option<String>,
-    by: String,
-) -> Result<EndpointAnswer, ScheduleError> {
-    let told: String = sqlx::query_scalar(statements::DISABLE_WEBHOOK_ENDPOINT)
-        .bind(endpoint)
-        .bind(actor.map(|actor| actor.0))
-        .bind(why.as_str())
-        .bind(met)
-        .bind(by)
-        .fetch_one(&pool)
-        .await
-        .map_err(at_commit)?;
-    answer(&told)
-}
-
-async fn enable(
+async fn switch(
     pool: PgPool,
     actor: ActorId,
     endpoint: Uuid,
+    to: EndpointSwitch,
     by: Operator,
 ) -> Result<EndpointAnswer, ScheduleError> {
-    let asked =
-        sqlx::query_scalar(statements::ENABLE_WEBHOOK_ENDPOINT).bind(endpoint).bind(actor.0).bind(by.0);
+    let asked = match to {
+        EndpointSwitch::On => {
+            sqlx::query_scalar(statements::ENABLE_WEBHOOK_ENDPOINT).bind(endpoint).bind(actor.0).bind(by.0)
+        }
+        EndpointSwitch::Off => sqlx::query_scalar(statements::DISABLE_WEBHOOK_ENDPOINT)
+            .bind(endpoint)
+            .bind(actor.0)
+            // However it stands, and nothing was met.
+            .bind(None::<i32>)
+            .bind(WhyDisabled::Asked.as_str())
+            .bind(None::<String>)
+            .bind(by.0),
+    };
     let told: String = asked.fetch_one(&pool).await.map_err(at_commit)?;
     answer(&told)
 }

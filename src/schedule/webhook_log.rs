@@ -20,6 +20,8 @@ use uuid::Uuid;
 
 /// Most deliveries that one page looks at to find those of a state.
 const MOST_LOOKED_AT: usize = 2_000;
+/// Most deliveries that are shown of one payment.
+const MOST_OF_PAYMENT: i64 = 200;
 /// Most tries that are shown of one delivery.
 const MOST_TRIES: i64 = 100;
 
@@ -74,6 +76,17 @@ pub struct WebhookTry {
     pub error: Option<String>,
     /// The beginning of the answer, what of it can be printed.
     pub excerpt: String,
+}
+
+/// One event of a payment that one endpoint was or is owed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeliveryOfPayment {
+    /// To which endpoint.
+    pub endpoint: Uuid,
+    /// Where that is.
+    pub url: String,
+    /// How it stands.
+    pub delivery: WebhookDelivery,
 }
 
 /// Some deliveries of one endpoint.
@@ -152,6 +165,31 @@ impl Postgres {
         whole(resend(self.pool().clone(), actor, endpoint, payment, seq)).await
     }
 
+    /// What this actor's endpoints were and are owed of one of its payments, in the order of its events, as far as
+    /// `MOST_OF_PAYMENT`; `events` are the instants of its history.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Defect`.
+    pub async fn deliveries_of(
+        &self,
+        actor: ActorId,
+        payment: PaymentId,
+        events: Vec<DateTime<Utc>>,
+    ) -> Result<Vec<DeliveryOfPayment>, ScheduleError> {
+        let rows = sqlx::query(statements::DELIVERIES_OF_PAYMENT)
+            .bind(actor.0)
+            .bind(payment.as_uuid())
+            .bind(events)
+            .bind(MOST_OF_PAYMENT)
+            .fetch_all(self.pool())
+            .await;
+        let one = |row: &PgRow| {
+            let (endpoint, url) = (row.try_get("endpoint_id")?, row.try_get("url")?);
+            Ok(DeliveryOfPayment { endpoint, url, delivery: delivery(row)? })
+        };
+        rows.and_then(|rows| rows.iter().map(one).collect()).map_err(before_commit)
+    }
+
     /// Owes an endpoint again what failed of the events from `from` (included) to `to` (not included), at most
     /// `limit` of them, oldest first. The span lies within one day of UTC, so that one partition is touched.
     ///
@@ -176,7 +214,8 @@ impl Postgres {
         whole(drop_days(self.pool().clone(), keep)).await
     }
 
-    /// Discards at most `limit` deliveries that are owed to deleted endpoints; answers how many.
+    /// Discards at most `limit` deliveries that are owed to endpoints which were deleted, or have been disabled for a week;
+    /// answers how many.
     ///
     /// # Errors
     /// Any; repeat it.
@@ -366,7 +405,7 @@ async fn drop_days(pool: PgPool, keep: u32) -> Result<u32, ScheduleError> {
 }
 
 async fn discard(pool: PgPool, limit: u32) -> Result<u64, ScheduleError> {
-    let gone =
-        sqlx::query(statements::DISCARD_WEBHOOK_DELIVERIES).bind(i64::from(limit)).execute(&pool).await;
-    gone.map(|gone| gone.rows_affected()).map_err(at_commit)
+    let asked = sqlx::query_scalar(statements::DISCARD_WEBHOOK_DELIVERIES).bind(i64::from(limit));
+    let discarded: i64 = asked.fetch_one(&pool).await.map_err(at_commit)?;
+    Ok(discarded.unsigned_abs())
 }

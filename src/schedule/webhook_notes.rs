@@ -1,8 +1,8 @@
 //! What tries met: written under the lease's fence, with a line in the log, and what it says of the endpoint.
 //!
 //! **Promises.** A try whose lease was taken over, or whose delivery its owner sent again meanwhile, changes nothing.
-//! An endpoint that failed for too long, or said that it is gone, is disabled with the reason in its acts. **Relies
-//! on** the database clock for how long an endpoint has failed.
+//! An endpoint that failed for too long, or said that it is gone, is disabled with the reason in its acts; but nothing
+//! that its former address says is held against the one that its owner gave it meanwhile. **Relies on** the database clock for how long an endpoint has failed.
 //!
 //! **If this dies** before COMMIT, the receiver has the event and we do not know: it is sent again under the same
 //! id when the lease ends. Between COMMIT and the disabling, the next failure disables.
@@ -12,11 +12,13 @@ use super::length::interval;
 use super::port::ScheduleError;
 use super::postgres::Postgres;
 use super::statements;
-use super::webhook_work::{WebhookPlace, bounds};
+use super::webhook_work::{WebhookPlace, WebhookReceiver, bounds};
 use crate::domain::webhook::{DeliveryStatus, WhyDisabled};
 use chrono::{DateTime, NaiveDate, Utc};
 use sqlx::{Error, PgConnection, PgPool, Row};
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -52,6 +54,8 @@ pub enum Stops {
 pub struct TryMet {
     /// Of which delivery.
     pub place: WebhookPlace,
+    /// Who was called, as it was then.
+    pub receiver: Arc<WebhookReceiver>,
     /// Under which taking.
     pub fence: i64,
     /// What becomes of it.
@@ -118,6 +122,7 @@ async fn note_day(
         .bind(column(met, |met| met.status.and_then(|status| i16::try_from(status).ok())))
         .bind(column(met, |met| met.error.as_deref().map(|error| cut(error, ERROR_MAX))))
         .bind(column(met, |met| cut(&met.excerpt, EXCERPT_MAX)))
+        .bind(column(met, |met| met.receiver.url.clone()))
         .fetch_all(database)
         .await?;
     let read = |found: &sqlx::postgres::PgRow| {
@@ -133,6 +138,8 @@ fn column<T>(met: &[&TryMet], value: impl Fn(&TryMet) -> T) -> Vec<T> {
 /// What all of these tries say of one endpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Said {
+    /// As of which act; what older tries met says nothing of a newer one.
+    version: i32,
     succeeded: bool,
     wait: Duration,
     is_gone: bool,
@@ -145,6 +152,11 @@ fn said<'a>(met: impl Iterator<Item = &'a TryMet>) -> BTreeMap<Uuid, Said> {
     for met in met {
         let Some(stops) = met.endpoint else { continue };
         let said = endpoints.entry(met.place.endpoint).or_default();
+        match met.receiver.version.cmp(&said.version) {
+            Ordering::Less => continue,
+            Ordering::Equal => {}
+            Ordering::Greater => *said = Said { version: met.receiver.version, ..Said::default() },
+        }
         match stops {
             Stops::Nothing => {}
             Stops::For(wait) => said.wait = said.wait.max(wait),
@@ -173,6 +185,7 @@ async fn note_endpoints(
         .bind(said.values().map(|said| microseconds(said.wait)).collect::<Vec<_>>())
         .bind(interval(rest_cap))
         .bind(interval(disable_after))
+        .bind(said.values().map(|said| said.version).collect::<Vec<_>>())
         .fetch_all(database)
         .await?;
     let mut over = Vec::new();
@@ -194,6 +207,7 @@ async fn disable(
     let told: String = sqlx::query_scalar(statements::DISABLE_WEBHOOK_ENDPOINT)
         .bind(endpoint)
         .bind(None::<Uuid>)
+        .bind(said.version)
         .bind(why.as_str())
         .bind(cut(&said.met, ERROR_MAX))
         .bind(by)

@@ -36,6 +36,8 @@ const STEPS: i32 = 200;
 pub struct WebhookReceiver {
     /// The endpoint.
     pub id: Uuid,
+    /// As of which act of its owner or the sender.
+    pub version: i32,
     /// Its address; may carry a secret of its owner.
     pub url: String,
     /// The present secret first; then the one before it, while that still signs.
@@ -127,7 +129,8 @@ fn receiver(found: &PgRow) -> Result<(Uuid, Arc<WebhookReceiver>), Error> {
     let id = found.try_get("id")?;
     let secrets =
         [secret(found, "secret")?, secret(found, "previous_secret")?].into_iter().flatten().collect();
-    Ok((id, Arc::new(WebhookReceiver { id, url: found.try_get("url")?, secrets })))
+    let (version, url) = (found.try_get("version")?, found.try_get("url")?);
+    Ok((id, Arc::new(WebhookReceiver { id, version, url, secrets })))
 }
 
 /// Places by the day of their events.

@@ -8,6 +8,7 @@
 //! the next process begins to remember anew, and asks the topic of events first (`roles/lost_commits.rs`).
 
 use super::lineage::{Loss, LossKind};
+use chrono::{DateTime, Utc};
 use sqlx::postgres::PgRow;
 use sqlx::{Error, Row};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,16 +18,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Debug, Clone, Default)]
 pub(super) struct Witness(Arc<Mutex<LogMark>>);
 
-/// Releases so far, and the length of the log; compared in this order, since each release begins a new memory.
+/// Of which release, and the length of the log; compared in this order, since each release begins a new memory. The
+/// instant, by the database's clock, is compared last: what a loss is dated by (`enter_quarantine()`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct LogMark {
     pub(super) releases: i64,
     pub(super) log_at: i64,
+    pub(super) at: Option<DateTime<Utc>>,
 }
 
 impl LogMark {
-    pub(super) fn of(found: &PgRow) -> Result<Self, Error> {
-        Ok(Self { releases: found.try_get("releases")?, log_at: found.try_get("log_at")? })
+    /// Of a row that has the two, and in this column the instant.
+    pub(super) fn of(found: &PgRow, at: &str) -> Result<Self, Error> {
+        let at = Some(found.try_get(at)?);
+        Ok(Self { releases: found.try_get("releases")?, log_at: found.try_get("log_at")?, at })
+    }
+
+    /// Is this less than what was known before?
+    fn falls_short_of(self, known: Self) -> bool {
+        (self.releases, self.log_at) < (known.releases, known.log_at)
     }
 }
 
@@ -41,15 +51,15 @@ impl Witness {
     pub(super) fn told(&self, known: LogMark, said: LogMark) -> Option<Loss> {
         let mut mark = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *mark = (*mark).max(said);
-        (said < known).then(|| Loss {
+        said.falls_short_of(known).then(|| Loss {
             kind: LossKind::Log,
             why: format!(
-                "the server had {} bytes of log after {} releases, and has {} after {}: it came back from a copy of \
-                 its past",
+                "the server had {} bytes of log in release {}, and has {} in {}: it came back from a copy of its past",
                 known.log_at, known.releases, said.log_at, said.releases
             ),
             payment: None,
-            seen_at: None,
+            // What it had then it lacks now.
+            seen_at: known.at,
         })
     }
 }
@@ -59,7 +69,17 @@ mod tests {
     use super::*;
 
     fn mark(releases: i64, log_at: i64) -> LogMark {
-        LogMark { releases, log_at }
+        LogMark { releases, log_at, at: DateTime::from_timestamp(releases * 1_000 + log_at, 0) }
+    }
+
+    #[test]
+    fn the_same_log_at_another_instant_proves_nothing_and_a_shorter_one_is_dated_by_what_was_known() {
+        let witness = Witness::default();
+        let later = LogMark { at: DateTime::from_timestamp(9_000, 0), ..mark(1, 100) };
+        assert!(witness.told(witness.mark(), later).is_none());
+        assert!(witness.told(witness.mark(), mark(1, 100)).is_none(), "an answer that was on its way");
+        let loss = witness.told(witness.mark(), mark(1, 90)).expect("shorter");
+        assert_eq!(loss.seen_at, later.at);
     }
 
     #[test]

@@ -148,12 +148,13 @@ fn told_of(gateway: &GatewayName, grant: &Grant) {
             Breaker::Probing { worker, .. } => tracing::info!(%gateway, %worker, "one call finds out"),
         }
     }
-    let (is_broken, is_paused) = match grant.gate {
+    let (breaker, is_paused) = match grant.gate {
         Gate::Open => (0, 0),
         Gate::Paused(_) => (0, 1),
-        Gate::Broken | Gate::Probe => (1, 0),
+        Gate::Probe => (1, 0),
+        Gate::Broken => (2, 0),
     };
-    metrics::GATEWAY_BREAKER_OPEN.set(f64::from(is_broken), [name]);
+    metrics::GATEWAY_BREAKER_STATE.set(f64::from(breaker), [name]);
     metrics::GATEWAY_PAUSED.set(f64::from(is_paused), [name]);
     metrics::GATEWAY_CLOSED.set(f64::from(u8::from(grant.orders.closed.is_some())), [name]);
     metrics::KILL_SWITCHES.set(gauges::whole(grant.orders.switches.len()), []);

@@ -11,7 +11,7 @@ use crate::schedule::Schedule;
 use std::time::Duration;
 
 /// Kept for the last commit of offsets.
-const LEAVE_WITHIN: Duration = Duration::from_secs(5);
+const LEAVE_WITHIN: Duration = Duration::from_secs(2);
 
 impl<S: Schedule> Worker<S> {
     pub(super) async fn drain(mut self) -> Drained {

@@ -42,6 +42,7 @@ pub mod step;
 mod store;
 mod stuck;
 mod tally;
+mod traced;
 #[cfg(test)]
 mod fairness_tests;
 #[cfg(test)]

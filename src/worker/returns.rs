@@ -86,7 +86,7 @@ impl<S: Schedule> Step<S> {
                 (Some(proof), record) => {
                     self.progress.settled_one(proof.result(), &tally);
                     if proof.result() == SettledAs::Fenced {
-                        tracing::warn!(record = ?record.as_ref().map(|it| it.notice.payment), "an outcome came after its claim had ended; kept as evidence");
+                        tracing::warn!(payment = %tally.payment, "an outcome came after its claim had ended; kept as evidence");
                     }
                     if let Some(record) = record {
                         complete(record, proof);

@@ -8,6 +8,7 @@
 
 use super::permits::Ticket;
 use super::place::Record;
+use crate::platform::trace::Span;
 use tokio::sync::OwnedSemaphorePermit;
 
 /// One of the gateway's slots with its ticket; `None` where nobody counts them.
@@ -33,9 +34,16 @@ pub struct Seat {
     pub record: Option<Record>,
     /// Given back by dropping.
     pub permit: Permit,
+    /// The attempt's trace.
+    pub(super) span: Span,
 }
 
 impl Seat {
+    /// Of a claim that nobody has sent yet.
+    pub(super) fn new(record: Option<Record>, permit: Permit) -> Self {
+        Self { record, permit, span: Span::default() }
+    }
+
     /// The right to call; its place is the call, not the wait for the settle.
     pub(super) fn ticket(&mut self) -> Option<Ticket> {
         self.permit.as_mut().and_then(|slot| slot.ticket.take())

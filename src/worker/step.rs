@@ -38,6 +38,7 @@ use super::progress::Progress;
 use super::renewal::{Renewals, Watched};
 use super::seat::{Permit, Seat};
 use super::tally::Tally;
+use super::traced;
 use crate::domain::decision::Decision;
 use crate::domain::facts::Facts;
 use crate::domain::ids::WorkerName;
@@ -51,6 +52,7 @@ use crate::outcome::{self, AfterLookup, Plan};
 use crate::platform::clock::SharedClock;
 use crate::platform::dice::SharedDice;
 use crate::platform::failpoints::{Point, reach};
+use crate::platform::trace::Span;
 use crate::schedule::{
     Answer, Answered, ClaimAnswer, ClaimTerms, Claimed, How, Refused, Schedule, SettleFailed,
 };
@@ -129,7 +131,7 @@ impl<S: Schedule> Step<S> {
         let (mut ours, mut left) = (Vec::new(), Vec::new());
         for (record, permit, answer) in self.claim(&terms, records).await {
             match answer {
-                ClaimAnswer::Claimed(claimed) => ours.push((Seat { record: Some(record), permit }, *claimed)),
+                ClaimAnswer::Claimed(claimed) => ours.push((Seat::new(Some(record), permit), *claimed)),
                 ClaimAnswer::Early { until, why } => left.extend(self.early(record, until, why)),
                 ClaimAnswer::Refused(proof) => self.refused(record, proof),
             }
@@ -150,7 +152,7 @@ impl<S: Schedule> Step<S> {
         let terms = self.terms();
         let ours = self.claim_late(&terms, late_by, but_lanes, permits.len()).await;
         // Slots beyond the claims are given back here, by the end of the zip.
-        let seats = permits.into_iter().map(|permit| Seat { record: None, permit });
+        let seats = permits.into_iter().map(|permit| Seat::new(None, permit));
         Late { seated: seats.zip(ours).collect(), terms }
     }
 
@@ -166,8 +168,11 @@ impl<S: Schedule> Step<S> {
         if unanswered > 0 {
             reach(Point::AfterClaim);
         }
-        let calls = ours.into_iter().map(|(mut seat, claimed)| async {
-            let outcome = self.pay(claimed, seat.ticket()).await;
+        let claiming_took = traced::claiming_took(self.clock.as_ref(), terms.asked_at);
+        let calls = ours.into_iter().map(|(mut seat, claimed)| async move {
+            seat.span = traced::attempt(&claimed, claiming_took);
+            let outcome = self.pay(claimed, seat.ticket(), &seat.span).await;
+            traced::decided(&mut seat.span, &outcome);
             (seat, outcome)
         });
         let mut calls = calls.collect::<FuturesUnordered<_>>().ready_chunks(unanswered.max(1));
@@ -200,29 +205,29 @@ impl<S: Schedule> Step<S> {
     }
 
     /// One claim → its one answer and what that does to the payment: charge, or ask first.
-    async fn pay(&self, claimed: Claimed, mut ticket: Option<Ticket>) -> Outcome {
+    async fn pay(&self, claimed: Claimed, mut ticket: Option<Ticket>, span: &Span) -> Outcome {
         if let Some(why) = self.brake.thrown() {
             return self.give_back(claimed, why);
         }
         let watched = self.renewals.as_ref().map(|renewals| renewals.watch(&claimed));
         match course(self.gateway.as_ref(), &self.facts, &claimed, self.now(&claimed)) {
-            Course::Send(request) => self.send(claimed, request, watched, ticket).await,
+            Course::Send(request) => self.send(claimed, request, watched, ticket, span).await,
             Course::AskThenSend(request) => {
-                match self.ask(&claimed, Plan::LookUpThenCharge, watched.as_ref(), &mut ticket).await {
-                    Ok(AfterLookup::Charge) => self.send(claimed, request, watched, ticket).await,
+                match self.ask(&claimed, Plan::LookUpThenCharge, watched.as_ref(), &mut ticket, span).await {
+                    Ok(AfterLookup::Charge) => self.send(claimed, request, watched, ticket, span).await,
                     Ok(AfterLookup::Settle(verdict)) => self.looked_up(claimed, verdict),
                     Err(why) => self.give_back(claimed, why),
                 }
             }
             Course::Ask => {
                 ticket.iter_mut().for_each(Ticket::is_not_needed);
-                match self.ask(&claimed, Plan::LookUpOnly, watched.as_ref(), &mut ticket).await {
+                match self.ask(&claimed, Plan::LookUpOnly, watched.as_ref(), &mut ticket, span).await {
                     Ok(AfterLookup::Charge) => self.give_back(claimed, NotSent::OnlyAsked),
                     Ok(AfterLookup::Settle(verdict)) => self.looked_up(claimed, verdict),
                     Err(why) => self.give_back(claimed, why),
                 }
             }
-            Course::Void => self.void(claimed, watched, ticket).await,
+            Course::Void => self.void(claimed, watched, ticket, span).await,
             Course::GiveBack(why) => self.give_back(claimed, why),
             Course::Park(reason) => (claimed.not_started(NotSent::NotStarted), outcome::parked(reason)),
         }
@@ -236,6 +241,7 @@ impl<S: Schedule> Step<S> {
         request: FrozenRequest,
         watched: Option<Watched>,
         mut ticket: Option<Ticket>,
+        span: &Span,
     ) -> Outcome {
         if let Err(why) = self.pacer.charges(self.clock.as_ref(), ticket.as_mut()).await {
             return self.give_back(claimed, why);
@@ -246,7 +252,8 @@ impl<S: Schedule> Step<S> {
         match gate.check(self.clock.wall(), self.clock.mono()).err().or_else(|| self.brake.thrown()) {
             Some(why) => self.give_back(claimed, why),
             None => {
-                let answered = self.gateway.charge(claimed, request, gate).await;
+                let charging = self.gateway.charge(claimed, request, gate);
+                let answered = traced::call(span, "charge", charging).await;
                 self.call_ended(Call::of(&answered.answer().verdict), &mut ticket);
                 self.decided(answered)
             }
@@ -270,19 +277,26 @@ impl<S: Schedule> Step<S> {
         plan: Plan,
         watched: Option<&Watched>,
         ticket: &mut Option<Ticket>,
+        span: &Span,
     ) -> Result<AfterLookup, NotSent> {
         self.pacer.looks_up(self.clock.as_ref(), ticket.as_mut()).await?;
         if let Some(watched) = watched {
             watched.calls(self.clock.mono());
         }
-        let found = self.gateway.lookup(claimed.payment()).await;
+        let found = traced::call(span, "look up", self.gateway.lookup(claimed.payment())).await;
         self.call_ended(Some(Call::of_lookup(&found)), ticket);
         Ok(outcome::after_lookup(plan, found))
     }
 
     /// Forbids every later charge under the key, or hears what became of it; moves no money. The gate is a
     /// send's: a void of a forgotten key would prove nothing.
-    async fn void(&self, claimed: Claimed, watched: Option<Watched>, mut ticket: Option<Ticket>) -> Outcome {
+    async fn void(
+        &self,
+        claimed: Claimed,
+        watched: Option<Watched>,
+        mut ticket: Option<Ticket>,
+        span: &Span,
+    ) -> Outcome {
         ticket.iter_mut().for_each(Ticket::is_not_needed);
         if let Err(why) = self.pacer.looks_up(self.clock.as_ref(), ticket.as_mut()).await {
             return self.give_back(claimed, why);
@@ -292,7 +306,7 @@ impl<S: Schedule> Step<S> {
         match gate.check(self.clock.wall(), self.clock.mono()).err().or_else(|| self.brake.thrown()) {
             Some(why) => self.give_back(claimed, why),
             None => {
-                let answer = self.gateway.void(&claimed, gate).await;
+                let answer = traced::call(span, "void", self.gateway.void(&claimed, gate)).await;
                 self.call_ended(Call::of(&answer.verdict), &mut ticket);
                 self.decided(claimed.answered(answer))
             }
@@ -308,7 +322,8 @@ impl<S: Schedule> Step<S> {
     /// Writes a group of outcomes under their fences, again and again while the lease lasts; only
     /// the proof of that completes a record.
     async fn settle(&self, terms: &ClaimTerms, group: Vec<(Seat, Outcome)>) {
-        let (seats, mut batch): (Vec<_>, Vec<_>) = group.into_iter().unzip();
+        let (mut seats, mut batch): (Vec<_>, Vec<_>) = group.into_iter().unzip();
+        let settling = traced::settling(&seats);
         let tallies: Vec<_> = batch.iter().map(Tally::of).collect();
         let mut patience = Patience::until(self.leased_since(terms.asked_at), self.lease.length);
         reach(Point::BeforeSettle);
@@ -324,6 +339,7 @@ impl<S: Schedule> Step<S> {
             }
         };
         reach(Point::AfterSettle);
+        traced::settled(settling, &mut seats, &proofs);
         self.settled(seats, tallies, proofs);
     }
 

@@ -22,7 +22,7 @@ pub(super) struct Tally {
     gateway: GatewayName,
     verdict: &'static str,
     is_unmapped: bool,
-    payment: PaymentId,
+    pub(super) payment: PaymentId,
     /// What cannot be true of a charge if this promise was kept.
     contradiction: Option<(Invariant, &'static str)>,
     next: Option<(Ladder, i32)>,

@@ -1,6 +1,8 @@
 //! Every status that the document promises is reached and every answer is as the document says.
 
 // Named by its folder: the evidence takes this file from another place.
+#[path = "contract/any_client.rs"]
+mod any_client;
 #[path = "contract/money.rs"]
 mod money;
 #[path = "contract/quarantine.rs"]
@@ -243,7 +245,16 @@ async fn states(api: &Api, key: &str, held: &mut Held) {
 }
 
 async fn plain_answers(api: &Api, key: &str, held: &mut Held) {
-    for id in ["listEvents", "forecast", "listWorkers", "openapi", "explainProblem", "docsPage", "docsFile"] {
+    for id in [
+        "listEvents",
+        "forecast",
+        "overview",
+        "listWorkers",
+        "openapi",
+        "explainProblem",
+        "docsPage",
+        "docsFile",
+    ] {
         let operation = named(id);
         let request = api.anonymous("GET", &path_of(&operation, "")).bearer_auth(key);
         assert_eq!(held.ask(&operation, request, None).await.status, 200, "{id}");
@@ -325,6 +336,7 @@ async fn people(api: &Api, key: &str, held: &mut Held) {
         assert_eq!(desk.decide(held, other, &approval).await.status, 409);
     }
 
+    any_client::told(&desk, held, &small, &charged).await;
     // One that is ended with a charge, which is given back.
     let evidence =
         json!({"source": "their page", "gatewayReference": "ch_1", "amount": 500, "currency": "EUR"});
@@ -336,7 +348,11 @@ async fn people(api: &Api, key: &str, held: &mut Held) {
 
     many_at_once(&desk, held, &mut sql).await;
     gateways_and_keys(&desk, held).await;
-    for id in ["listParked", "listApprovals", "listActs", "listGateways", "listKillSwitches", "listApiKeys"] {
+    for id in ["listParked", "countParked", "searchPayments", "listBulkRedrives", "listApprovals", "listActs"]
+    {
+        assert_eq!(desk.ask(held, id, "", None).await.status, 200, "{id}");
+    }
+    for id in ["listGateways", "listKillSwitches", "listApiKeys"] {
         assert_eq!(desk.ask(held, id, "", None).await.status, 200, "{id}");
     }
     quarantine::entered_and_released(&desk, held).await;

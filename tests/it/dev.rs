@@ -42,7 +42,11 @@ async fn three_brokers_work_on_when_one_is_killed_and_take_it_back() {
 
     let one = cluster.brokers[0].address();
     cluster.brokers[0].freeze();
-    assert!(!answers(one.clone(), 1).await, "a frozen broker does not answer");
+    // The signal reaches one thread after the other.
+    eventually("a frozen broker does not answer", Duration::from_secs(30), || async {
+        (!answers(one.clone(), 1).await).then_some(())
+    })
+    .await;
     cluster.brokers[0].thaw();
     eventually("it answers again", Duration::from_secs(30), || async {
         answers(one.clone(), 1).await.then_some(())

@@ -19,6 +19,7 @@ mod cli;
 #[cfg(feature = "faults")]
 mod conformance;
 mod contract;
+mod dashboard;
 mod declines;
 mod dev;
 mod doctor;

@@ -4,9 +4,12 @@
 mod approvals;
 mod bulk;
 mod guards;
-mod http;
+pub(crate) mod http;
 mod reconciliations;
+mod payments;
 mod releases;
+mod search;
+mod search_plans;
 mod whole;
 
 use crate::schedule::world::{World, notice, parks};

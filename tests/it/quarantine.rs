@@ -3,5 +3,18 @@
 
 mod backup;
 mod intent;
+mod lost;
 mod release;
 mod rules;
+
+use punctual::domain::ids::GatewayName;
+use punctual::schedule::ReleaseTerms;
+
+/// Days behind a lost one in which a charge may still be booked.
+const LATER: u32 = 2;
+
+/// What a release asks for where these gateways are configured.
+fn asked_of(gateways: &[&str]) -> ReleaseTerms {
+    let gateways = gateways.iter().map(|name| GatewayName((*name).to_owned())).collect();
+    ReleaseTerms { grace_days: LATER, gateways }
+}

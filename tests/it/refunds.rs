@@ -2,6 +2,7 @@
 
 mod asking;
 mod carrying_out;
+mod reported;
 mod resolving;
 mod whole;
 

@@ -1,7 +1,15 @@
-//! The alerts, judged by Prometheus' own tool: the rules can be read, each fires where it must and is silent where
-//! it must be.
+//! What an installation tells whoever watches it. The alerts, judged by Prometheus' own tool: the rules can be read,
+//! each fires where it must and is silent where it must be. Traces, and what must be in no signal: the parts.
+
+mod canaries;
+mod health;
+mod traces;
 
 use std::process::Command;
+use std::time::Duration;
+
+/// What happens at once happens within this also on a machine that does other things.
+const SOON: Duration = Duration::from_secs(30);
 
 fn promtool(arguments: &[&str]) -> String {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/prometheus");
@@ -17,6 +25,12 @@ fn prometheus_reads_the_rules() {
     let said = promtool(&["check", "rules", "alerts.yml"]);
     let count = punctual::platform::alerts::alerts().count();
     assert!(said.contains(&format!("{count} rules found")), "{said}");
+}
+
+#[test]
+fn prometheus_reads_the_settings_of_the_compose_file() {
+    let said = promtool(&["check", "config", "prometheus.yml"]);
+    assert!(said.contains("SUCCESS: prometheus.yml is valid"), "{said}");
 }
 
 #[test]

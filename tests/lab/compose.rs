@@ -6,6 +6,7 @@
 mod bad_snippets;
 mod image;
 mod services;
+mod watching;
 
 use clap::{FromArgMatches, Parser, Subcommand};
 use punctual::cli::{Cli, Role};
@@ -87,12 +88,22 @@ fn ports(service: &Service) -> Vec<String> {
     found
 }
 
-/// Named volumes that exist; the sandbox's ledger lies in one.
+/// Named volumes that exist, and files of this repository that nobody in there may write; the sandbox's ledger lies in
+/// one of the former.
 fn volumes(service: &Service, declared: &Value) -> Vec<String> {
     let mut found = Vec::new();
     let mut places = Vec::new();
     for volume in &service.volumes {
         let (name, place) = volume.split_once(':').unwrap_or((volume, ""));
+        if let Some(path) = name.strip_prefix("./") {
+            if !std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path).exists() {
+                found.push(format!("mounts {path}, which does not exist"));
+            }
+            if !place.ends_with(":ro") {
+                found.push(format!("may write {path}"));
+            }
+            continue;
+        }
         if declared.get(name).is_none() {
             found.push(format!("the volume {name:?} is not declared"));
         }
@@ -113,6 +124,9 @@ fn dependencies(service: &Service, all: &[Service]) -> Vec<String> {
             found.push(format!("depends on {name}, which does not exist"));
             continue;
         };
+        if !other.raw["profiles"].is_null() && service.raw["profiles"] != other.raw["profiles"] {
+            found.push(format!("depends on {name}, which is not always there"));
+        }
         let can_be = match condition.as_str() {
             "service_completed_successfully" => other.role().is_none() && other.raw["restart"] == "no",
             "service_healthy" => !other.health.is_empty(),

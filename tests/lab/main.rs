@@ -6,6 +6,7 @@
 mod alerts;
 mod compose;
 mod contracts;
+mod dashboard;
 mod failpoints;
 mod help;
 mod ids;

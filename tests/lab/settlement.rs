@@ -117,8 +117,8 @@ fn stripe_s_reports_are_read_with_what_the_customer_paid() {
         "stripe:totals=required",
         "stripe_balance.csv",
         &[
-            format!("1@2 charge 1000 EUR = 40 + 960 EUR, {A} pi_1, 2026-11-28 done 2026-11-28"),
-            format!("2@3 charge 500 JPY = 30 + 275 EUR, {B}:2 pi_2, 2026-11-28 done 2026-11-28"),
+            format!("1@2 charge 1000 EUR = 40 + 960 EUR, {A} pi_1<ch_1, 2026-11-28 done 2026-11-28"),
+            format!("2@3 charge 500 JPY = 30 + 275 EUR, {B}:2 pi_2<ch_2, 2026-11-28 done 2026-11-28"),
             format!("3@5 refund -300 EUR = 0 + -300 EUR, {A} re_3<pi_1, 2026-11-28 done 2026-11-28"),
             format!("4@6 chargeback -700 EUR = 1500 + -2200 EUR, {A} dp_4<pi_1, 2026-11-28 done 2026-11-28"),
             "5@7 fee -2 EUR = 0 + -2 EUR, - -, 2026-11-28 done 2026-11-28".into(),

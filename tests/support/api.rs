@@ -5,6 +5,7 @@ use super::contract::hold_if_told;
 use super::database::{TestDatabase, database};
 use super::proxy::Proxy;
 use chrono::{DateTime, Utc};
+use punctual::dashboard::Ui;
 use punctual::domain::ids::{GatewayName, Operator};
 use punctual::intake::{ApiKey, Intake, Limits, Tokens, listen, serve};
 use punctual::operations::Desk;
@@ -59,8 +60,22 @@ fn settings(url: &str) -> config::Database {
     }
 }
 
+/// Settings of the pages: looked at over plain http, and as many attempts to log in as a test likes.
+pub fn pages() -> config::Config {
+    let mut config = config::Config::default();
+    config.dashboard.secure_cookie = false;
+    config.dashboard.logins_per_address = 0;
+    config.dashboard.environment = "tests".into();
+    config
+}
+
 impl Process {
-    async fn start(url: &str, oidc: &config::Oidc, settle: impl FnOnce(&mut config::Api)) -> Self {
+    async fn start(
+        url: &str,
+        oidc: &config::Oidc,
+        mut pages: config::Config,
+        settle: impl FnOnce(&mut config::Api),
+    ) -> Self {
         let schedule = connect(&settings(url), Access::Api).await.expect("the API connects");
         // A week of the ten days that a test's database has partitions for.
         let horizon = Duration::from_secs(7 * 86_400);
@@ -82,7 +97,16 @@ impl Process {
         let intake = Intake::new(schedule, Arc::new(Host), Arc::new(Os), &api, gateways)
             .with_tokens(tokens)
             .ending_streams_at(stopped.clone());
-        let beside = beside.merge(Desk::new(intake.clone(), &config::Operations::default()).routes());
+        let desk = Desk::new(intake.clone(), &config::Operations::default()).routes();
+        pages.database.partition_days_ahead = 3;
+        let pages = Ui::new(
+            intake.clone(),
+            desk.clone(),
+            (Arc::new(Host), Arc::new(Os)),
+            &pages,
+            Some(stopped.clone()),
+        );
+        let beside = beside.merge(desk).merge(pages.routes());
         let listener = listen("127.0.0.1:0").await.expect("a free port");
         let address: SocketAddr = listener.local_addr().expect("an address");
         tokio::spawn(serve(listener, intake.router(beside), Limits::from(&api), Arc::new(Host), stopped));
@@ -130,6 +154,19 @@ impl Api {
 
     /// The same, taking tokens of this issuer.
     pub async fn start_taking(oidc: &config::Oidc, settle: impl FnOnce(&mut config::Api)) -> Self {
+        Self::start_with(oidc, pages(), settle).await
+    }
+
+    /// The same, with pages as these settings have them.
+    pub async fn start_showing(pages: config::Config) -> Self {
+        Self::start_with(&config::Oidc::default(), pages, |_| {}).await
+    }
+
+    async fn start_with(
+        oidc: &config::Oidc,
+        pages: config::Config,
+        settle: impl FnOnce(&mut config::Api),
+    ) -> Self {
         let database = database().await;
         let mut url = reqwest::Url::parse(&database.url).expect("a URL");
         let host = url.host_str().expect("a host").trim_matches(['[', ']']).to_owned();
@@ -139,7 +176,7 @@ impl Api {
         url.set_host(Some("127.0.0.1")).expect("a host can be set");
         url.set_port(Some(proxy.address.port())).expect("a port can be set");
         let owner = connect(&settings(&database.url), Access::Owner).await.expect("the owner connects");
-        let process = Process::start(url.as_str(), oidc, settle).await;
+        let process = Process::start(url.as_str(), oidc, pages, settle).await;
         let http = reqwest::Client::builder().no_proxy().build().expect("a client");
         let url = process.url.clone();
         let mut site = Self { url, proxy, key: String::new(), owner, database, http, process };
@@ -154,7 +191,7 @@ impl Api {
 
     /// Another process on the same database; it ends with the value.
     pub async fn another(&self, settle: impl FnOnce(&mut config::Api)) -> Process {
-        Process::start(&self.database.url, &config::Oidc::default(), settle).await
+        Process::start(&self.database.url, &config::Oidc::default(), pages(), settle).await
     }
 
     /// A key of this actor with these scopes.

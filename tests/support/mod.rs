@@ -12,6 +12,7 @@ pub mod brokers;
 pub mod cancels;
 pub mod cells;
 pub mod cells_table;
+pub mod collector;
 pub mod contract;
 pub mod crowds;
 pub mod database;

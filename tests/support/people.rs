@@ -75,6 +75,11 @@ impl Console {
         Self { http: site.http.clone(), api: site.url(api).to_owned(), key }
     }
 
+    /// For commands of the same person.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
     /// The same person and key at another API.
     pub fn at(&self, site: &Installation, api: &str) -> Self {
         Self { api: site.url(api).to_owned(), ..self.clone() }

@@ -8,13 +8,6 @@
 //! The history is also checked as far as a client can: its rows must be numbered without a gap, each must
 //! begin in the state in which the one before it ended and name that one's hash.
 
-mod next;
-mod people;
-mod reconciled;
-mod ring;
-mod sentences;
-mod told;
-
 use crate::cli::Ended;
 use crate::cli::output::{Output, items, print};
 use crate::cli::remote::{Remote, of_client};
@@ -22,10 +15,8 @@ use crate::client::{Call, ClientError};
 use crate::domain::state::Status;
 use crate::platform::config::Kafka;
 use crate::platform::exit::Exit;
-use people::Operators;
-use ring::Ring;
-use serde_json::{Value, json};
-use told::{Payment, Row};
+use crate::story::{self, Operators, Payment, Story};
+use serde_json::Value;
 
 pub(super) const HELP: &str = "\
 Made of the payment and its history: its schedule and notice, every claim, what the gateway answered, the \
@@ -43,7 +34,7 @@ pub(super) async fn explain(remote: &Remote, kafka: &Kafka, id: &str, output: Ou
     let payment = remote.client.get(id).await.map_err(of_client)?;
     let path = ["scheduled-payments", id, "history"];
     let history = remote.client.call("GET", &path).send().await.map_err(of_client)?.body;
-    let payment = told::payment(payment).map_err(|why| Ended::with(Exit::Failed, why))?;
+    let payment = story::payment(payment).map_err(|why| Ended::with(Exit::Failed, why))?;
     let operators = operators(remote, &payment).await?;
     let story = Story::of(&payment, history, &operators, kafka);
     let story = story.map_err(|why| Ended::with(Exit::Failed, why))?;
@@ -67,7 +58,7 @@ async fn operators(remote: &Remote, payment: &Payment) -> Result<Operators, Ende
         let refunds = remote.client.call("GET", &["ops", "refunds"]).query(&[("paymentId", id)]);
         operators.refunds = seen(refunds).await?.map(|page| items(&page).to_vec()).unwrap_or_default();
     }
-    if reconciled::may_be_reported(payment) {
+    if story::may_be_reported(payment) {
         let path = ["ops", "reconciliation-items"];
         let of_it = remote.client.call("GET", &path).query(&[("paymentId", payment.payment_id.to_string())]);
         operators.items = seen(of_it).await?.map(|page| items(&page).to_vec()).unwrap_or_default();
@@ -83,94 +74,3 @@ async fn seen(call: Call<'_>) -> Result<Option<Value>, Ended> {
         Err(error) => Err(of_client(error)),
     }
 }
-
-/// What is told, section by section.
-#[derive(Debug)]
-struct Story {
-    id: String,
-    status: &'static str,
-    headline: String,
-    schedule: Vec<String>,
-    happened: Vec<Happening>,
-    money: Vec<String>,
-    next: Vec<String>,
-    now: Vec<String>,
-    ring: Ring,
-    /// What is wrong with the history.
-    broken: Option<String>,
-}
-
-/// One row of history.
-#[derive(Debug)]
-struct Happening {
-    seq: i32,
-    at: String,
-    event: &'static str,
-    sentence: String,
-}
-
-impl Story {
-    /// Of the API's answers.
-    fn of(payment: &Payment, history: Value, operators: &Operators, kafka: &Kafka) -> Result<Self, String> {
-        let rows = history.get("data").cloned().unwrap_or_default();
-        let rows: Vec<Row> = serde_json::from_value(rows).map_err(|error| told::unread("history", &error))?;
-        let happened = rows.iter().map(|row| Happening {
-            seq: row.seq,
-            at: told::second(row.at),
-            event: row.event(),
-            sentence: sentences::of(row, payment),
-        });
-        let mut money = next::money(payment, &rows);
-        money.extend(people::refunds(operators));
-        money.extend(reconciled::items(operators));
-        Ok(Self {
-            headline: sentences::headline(payment),
-            schedule: sentences::schedule(payment),
-            happened: happened.collect(),
-            money,
-            next: next::next(payment, &rows),
-            now: people::now(payment, operators),
-            ring: Ring::of(payment, kafka),
-            broken: told::broken(&rows, payment.version),
-            id: payment.payment_id.to_string(),
-            status: payment.status.as_str(),
-        })
-    }
-
-    fn text(&self) -> String {
-        let mut text = format!("{}\nAll times are in UTC.\n", self.headline);
-        let mut section = |title: &str, lines: Vec<String>| {
-            text.push_str(&format!("\n{title}\n"));
-            lines.iter().for_each(|line| text.push_str(&format!("  {line}\n")));
-        };
-        section("What was asked for", self.schedule.clone());
-        let row = |it: &Happening| format!("{:>2}. {}  {}  [{}]", it.seq, it.at, it.sentence, it.event);
-        section("What happened", self.happened.iter().map(row).collect());
-        section("Where the money is", self.money.clone());
-        section("What happens next", self.next.clone());
-        section("What may be done now", self.now.clone());
-        section("For whoever looks further: its records in Kafka", self.ring.lines());
-        text
-    }
-
-    fn document(&self) -> Value {
-        let row =
-            |it: &Happening| json!({"seq": it.seq, "at": it.at, "event": it.event, "sentence": it.sentence});
-        json!({
-            "paymentId": self.id,
-            "status": self.status,
-            "headline": self.headline,
-            "askedFor": self.schedule,
-            "happened": self.happened.iter().map(row).collect::<Vec<_>>(),
-            "money": self.money,
-            "next": self.next,
-            "mayBeDone": self.now,
-            "kafka": self.ring.document(),
-            "historyIsWhole": self.broken.is_none(),
-        })
-    }
-}
-
-#[cfg(test)]
-#[path = "explain/story_tests.rs"]
-mod tests;

@@ -26,7 +26,7 @@ fn wrong(at: usize, why: &'static str) -> FilterError {
 pub(super) fn filter(text: &str) -> Result<Filter, FilterError> {
     let mut reader = Reader { all: text.chars().collect(), next: 0 };
     if reader.all.len() > MOST_CHARACTERS {
-        return Err(wrong(MOST_CHARACTERS, "a filter has at most 1000 characters"));
+        return Err(wrong(MOST_CHARACTERS, "a filter has at most 2000 characters"));
     }
     let mut terms = Vec::new();
     loop {

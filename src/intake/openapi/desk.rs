@@ -43,6 +43,7 @@ const PARKED: &[Operation] = &[
             asked("actor", NAME, "Of this client, by name or id."),
             asked("dueFrom", TIME, "Due at or after."),
             asked("dueTo", TIME, "Due before."),
+            super::desk_payments::Q,
             Parameter::LIMIT,
             Parameter::CURSOR,
         ],
@@ -120,7 +121,7 @@ const BULK: &[Operation] = &[
                 skipped.",
         body: Some("NewBulkRedrive"),
         answers: &[Answer::json(201, "BulkRedrive", "Created, not started.")],
-        refusals: &[Code::InvalidTime, Code::UnknownChoice, Code::OutOfRange],
+        refusals: &[Code::InvalidTime, Code::InvalidParameter, Code::UnknownChoice, Code::OutOfRange],
         ..PARKED_ACT
     },
     Operation {
@@ -429,6 +430,8 @@ const QUARANTINE: &[Operation] = &[
         id: "enterQuarantine",
         summary: "Hold all claims, because commits may be lost",
         body: Some("QuarantineOrder"),
+        about: "Of a database that is quarantined already, lostFrom takes the place of the instant since when commits may \
+                be missing, but for what is proven to be; the first person's word of a release is void then.",
         answers: &[Answer::ok("QuarantineStanding", "Nothing is claimed any more.")],
         refusals: &[Code::InvalidTime, Code::AlreadyQuarantined, Code::OutOfRange],
         ..QUARANTINE_ACT
@@ -437,8 +440,9 @@ const QUARANTINE: &[Operation] = &[
         path: "/v1/ops/quarantine/release",
         id: "releaseQuarantine",
         summary: "Let claims go on, as one of two people",
-        about: "Refused while a day from which commits may be missing is not compared with the whole report of each \
-                gateway, seen after claims stopped, or a repair is open. With anyway two people may pass over that.",
+        about: "Refused while a day from which commits may be missing, or one behind it on which a gateway may still book, \
+                is not compared with the whole report of each gateway, seen after claims stopped, or a repair is open. \
+                With anyway two people may pass over that; refunds wait then until all days are compared.",
         body: Some("QuarantineRelease"),
         answers: &[
             Answer::ok("QuarantineStanding", "Released, by the second person."),

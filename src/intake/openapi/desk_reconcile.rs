@@ -65,10 +65,15 @@ pub(super) const TOLD: &[Operation] = &[
         path: "/v1/ops/reconciliations/{id}/withdraw",
         id: "withdrawReconciliation",
         summary: "Take a wrong report out",
-        about: "Its lines count no more, and its day has to be compared again: with the right report, or without any.",
+        about: "Its lines count no more, and its day has to be compared again: with the right report, or without any. What \
+                only it raised is closed, what only it explained waits again, and the same file stays out. One that \
+                explains money, because a line of it agrees with a payment or repaired one, needs a second person.",
         parameters: &[id("The reconciliation's id.")],
         body: Some("ActReason"),
-        answers: &[Answer::ok("Reconciliation", "It does not count any more.")],
+        answers: &[
+            Answer::ok("Reconciliation", "It does not count any more."),
+            Answer::json(202, "Approval", "It waits for a second person."),
+        ],
         refusals: &[Code::ReconciliationNotFound, Code::ReportDoesNotCount],
         ..ACT
     },
@@ -170,10 +175,11 @@ pub(super) fn schemas() -> Named {
     });
     let line_sum = object("What lines of one kind and currency come to.", line_sum, &[]);
     let run = json!({
-        "reconciliationId": uuid(), "gateway": text(), "day": date(), "format": text(), "source": text(),
+        "reconciliationId": uuid(), "gateway": text(), "day": date(), "format": text(), "options": text(), "source": text(),
         "sha256": text(), "status": of("ReportStatus"), "complete": {"type": "boolean"}, "lines": count(),
         "counts": counts.clone(), "sums": list(line_sum), "askedBy": text(), "seenAt": time(), "startedAt": time(),
-        "finishedAt": or_null(time()), "supersededBy": or_null(uuid()), "note": or_null(text()),
+        "finishedAt": or_null(time()), "supersededBy": or_null(uuid()), "withdrawnAt": or_null(time()),
+        "note": or_null(text()),
     });
     let standing = json!({
         "gateway": text(), "lastDay": or_null(date()), "lastSuccessAt": or_null(time()), "open": counts,

@@ -104,8 +104,9 @@ fn filter(about: &str) -> Value {
         "gateway": {"type": "string", "pattern": "^[a-z0-9_-]{1,64}$"},
         "actor": {"type": "string", "minLength": 1, "maxLength": 100},
         "dueFrom": time(), "dueTo": time(),
+        "q": {"type": "string", "minLength": 1, "maxLength": 2000},
     });
-    object(about, fields, &["reason", "gateway", "actor", "dueFrom", "dueTo"])
+    object(about, fields, &["reason", "gateway", "actor", "dueFrom", "dueTo", "q"])
 }
 
 fn bulk() -> Named {
@@ -132,7 +133,7 @@ fn bulk() -> Named {
 fn approvals() -> Named {
     let approval = json!({
         "approvalId": uuid(), "kind": one_of(ApprovalKind::ALL.iter().map(|kind| kind.as_str())),
-        "paymentId": of("PaymentId"),
+        "paymentId": or_no("PaymentId"),
         "status": one_of(["pending", "approved", "rejected", "expired"]),
         "askedBy": text(), "reason": text(), "request": {"type": "object"}, "askedAt": time(),
         "expiresAt": time(), "decidedBy": or_null(text()), "decidedReason": or_null(text()),
@@ -240,21 +241,28 @@ fn access() -> Named {
 fn quarantine() -> Named {
     let day = json!({"type": "string", "format": "date"});
     let lack = json!({
-        "lack": one_of(["day_not_over", "day_not_compared", "open_repairs"]), "gateway": text(), "day": day,
-        "items": or_null(count()), "explanation": text(),
+        "lack": one_of([
+            "day_not_over", "day_not_compared", "later_day_not_over", "later_day_not_compared", "open_repairs",
+            "no_gateway_known",
+        ]),
+        "gateway": text(), "day": day, "items": or_null(count()), "askableFrom": or_null(time()),
+        "partlySeenAt": or_null(time()), "explanation": text(),
     });
     let kind = one_of(["lineage", "notice", "event", "log", "person"]);
     let found = json!({"at": time(), "kind": kind, "paymentId": or_null(uuid()), "what": text()});
-    let asked = json!({"by": text(), "at": time(), "reason": text(), "anyway": flag()});
+    let asked =
+        json!({"by": text(), "at": time(), "standsUntil": time(), "reason": text(), "anyway": flag()});
     let released = json!({"by": text(), "at": time(), "reason": text(), "overridden": {}});
     let or_none = |about, shape| json!({"oneOf": [object(about, shape, &[]), {"type": "null"}]});
     let one = json!({
         "quarantine": count(), "since": time(), "kind": kind, "reason": text(), "lostFrom": time(),
+        "lostFromBy": or_null(text()), "provenFrom": or_null(time()),
         "releasedLineage": text(), "foundLineage": text(), "evidenceCount": count(),
         "asked": or_none("The first person's word.", asked), "released": or_none("How it ended.", released),
     });
     let standing = json!({
-        "quarantined": flag(), "lacks": list(object("What is missing before the release.", lack, &[])),
+        "quarantined": flag(), "advice": text(), "releasableFrom": or_null(time()), "refundsHeld": list(text()),
+        "lacks": list(object("What is missing before the release.", lack, &[])),
         "evidence": list(object("What was found of the newest.", found, &[])),
         "data": list(object("One quarantine.", one, &[])),
     });

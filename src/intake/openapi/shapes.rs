@@ -2,7 +2,7 @@
 //!
 //! An answer has no field beside those that stand here, so that the contract tests notice one that is new.
 
-use super::{desk_reconcile, desk_shapes, webhook_shapes};
+use super::{desk_payments, desk_reconcile, desk_shapes, webhook_shapes};
 use crate::domain::currencies::CURRENCIES;
 use crate::domain::event_type::EventType;
 use crate::domain::reason::Reason;
@@ -122,7 +122,8 @@ fn hash() -> Value {
 pub(super) fn schemas() -> Map<String, Value> {
     let mut all = Map::new();
     let own = [named(), payments(), requests(), histories(), others()].into_iter().flatten();
-    let desk = desk_shapes::schemas().into_iter().chain(desk_reconcile::schemas());
+    let desk =
+        desk_shapes::schemas().into_iter().chain(desk_payments::schemas()).chain(desk_reconcile::schemas());
     for (name, schema) in own.chain(desk).chain(webhook_shapes::schemas()) {
         all.insert(name.to_owned(), schema);
     }
@@ -391,16 +392,44 @@ fn histories() -> Named {
     ]
 }
 
+fn overview() -> Value {
+    let late = json!({"anyOf": [
+        object("Less than so many milliseconds.", json!({"belowMs": count()}), &[]),
+        object("So many or more.", json!({"beyondMs": count()}), &[]),
+        {"type": "null"},
+    ]});
+    let minute = json!({
+        "from": time(), "due": or_null(count()), "claimed": count(), "completed": count(), "failed": count(),
+        "cancelled": count(), "parked": count(), "unknown": count(), "retried": count(), "latenessP50": late,
+        "latenessP99": late,
+    });
+    let gateway = json!({"gateway": text(), "oldestDueSeconds": count()});
+    let waiting = json!({
+        "due": count(), "processing": count(), "unknown": count(), "parked": count(), "unpublished": count(),
+        "oldestUnknownSeconds": count(), "leaseOverdueSeconds": count(),
+        "gateways": list(object("How long its oldest due payment waits.", gateway, &[])),
+    });
+    let overview = json!({
+        "takenAt": time(),
+        "minutes": list(object("One minute of the last hour, the last of them not over.", minute, &[])),
+        "waiting": object("What waits, each counted no further than ten thousand.", waiting, &[]),
+    });
+    object("The last hour, and what waits.", overview, &[])
+}
+
 fn others() -> Named {
     let precision = json!({"type": "string", "enum": ["exact", "atLeast", "about"]});
     let span = json!({
         "from": time(), "due": count(), "precision": precision,
         "leftAtEnd": or_null(count()), "drainedAt": or_null(time()),
     });
-    let spans = || list(object("What falls due in a span of time.", span.clone(), &[]));
+    let mut day = span.clone();
+    day["countedAt"] = time();
+    let minutes = list(object("What falls due in a minute.", span, &[]));
+    let days = list(object("What falls due on a day, as it was last counted.", day, &[]));
     let gateway = json!({
         "gateway": text(), "chargesPerSecond": or_null(count()), "overdue": count(),
-        "overduePrecision": precision, "minutes": spans(), "days": spans(),
+        "overduePrecision": precision, "minutes": minutes, "days": days,
     });
     let forecast = json!({"takenAt": time(), "gateways": list(object("One gateway.", gateway, &[]))});
     let worker = json!({
@@ -434,6 +463,7 @@ fn others() -> Named {
         json!({"data": list(object("One minute of the ring, or what is due already.", bucket, &[]))});
     vec![
         ("Forecast", object("What falls due in the next hour and month.", forecast, &[])),
+        ("Overview", overview()),
         ("Workers", object("Who is at work.", crew, &[])),
         ("Buckets", object("The ring, the minutes from now on.", buckets, &[])),
     ]

@@ -34,7 +34,8 @@ fn endpoints() -> Named {
     let why = json!({"oneOf": [texts(WhyDisabled::ALL, |why| why.as_str()), {"type": "null"}]});
     let endpoint = json!({
         "endpointId": uuid(), "url": text(), "description": text(), "eventTypes": list(of("EventType")),
-        "maxConcurrency": count(), "disabledAt": or_null(time()), "disabledReason": why,
+        "maxConcurrency": count(), "disabledAt": or_null(time()), "disabledReason": why, "owedUntil": or_null(time()),
+        "skippedEvents": count(),
         "failingSince": or_null(time()), "lastSuccessAt": or_null(time()), "restingUntil": or_null(time()),
         "previousSecretUntil": or_null(time()), "createdAt": time(), "changedAt": time(),
         "version": {"type": "integer", "minimum": 1},

@@ -15,8 +15,8 @@ use crate::intake::wire::utc;
 use crate::intake::{Intake, act, headers, json, limits};
 use crate::platform::dice::Dice;
 use crate::schedule::{
-    EndpointAnswer, EndpointChange, EndpointLine, NewWebhookEndpoint, SecretRotated, TestAsked,
-    WebhookEndpoint,
+    EndpointAnswer, EndpointChange, EndpointLine, EndpointSwitch, NewWebhookEndpoint, SecretRotated,
+    TestAsked, WebhookEndpoint,
 };
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -76,6 +76,8 @@ struct Shown<'a> {
     max_concurrency: i16,
     disabled_at: Option<String>,
     disabled_reason: Option<&'static str>,
+    owed_until: Option<String>,
+    skipped_events: i64,
     failing_since: Option<String>,
     last_success_at: Option<String>,
     resting_until: Option<String>,
@@ -226,12 +228,7 @@ pub(in crate::intake) async fn disable(
     path: IdInPath,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
-    let caller = intake.look(&headers, Scope::Write).await?;
-    let id = id_of(path)?;
-    let by = caller.operator.clone();
-    let disabled = intake.schedule.disable_webhook_endpoint(caller.actor.id, id, by).await;
-    done(disabled.map_err(limits::trouble)?)?;
-    standing(&intake, &caller, id).await
+    switch(&intake, path, &headers, EndpointSwitch::Off).await
 }
 
 pub(in crate::intake) async fn enable(
@@ -239,12 +236,21 @@ pub(in crate::intake) async fn enable(
     path: IdInPath,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
-    let caller = intake.look(&headers, Scope::Write).await?;
+    switch(&intake, path, &headers, EndpointSwitch::On).await
+}
+
+async fn switch(
+    intake: &Intake,
+    path: IdInPath,
+    headers: &HeaderMap,
+    to: EndpointSwitch,
+) -> Result<Response<Body>, Problem> {
+    let caller = intake.look(headers, Scope::Write).await?;
     let id = id_of(path)?;
     let by = caller.operator.clone();
-    let enabled = intake.schedule.enable_webhook_endpoint(caller.actor.id, id, by).await;
-    done(enabled.map_err(limits::trouble)?)?;
-    standing(&intake, &caller, id).await
+    let switched = intake.schedule.switch_webhook_endpoint(caller.actor.id, id, to, by).await;
+    done(switched.map_err(limits::trouble)?)?;
+    standing(intake, &caller, id).await
 }
 
 pub(in crate::intake) async fn delete(
@@ -391,6 +397,8 @@ fn shown(endpoint: &WebhookEndpoint) -> Shown<'_> {
         max_concurrency: endpoint.max_concurrency,
         disabled_at: endpoint.disabled.map(|(at, _)| utc(at)),
         disabled_reason: endpoint.disabled.map(|(_, why)| why.as_str()),
+        owed_until: endpoint.owed_until.map(utc),
+        skipped_events: endpoint.skipped,
         failing_since: endpoint.failing_since.map(utc),
         last_success_at: endpoint.last_success_at.map(utc),
         resting_until: endpoint.hold_until.map(utc),

@@ -167,7 +167,7 @@ pub(super) const ALERTS: &[Alert] = &[
         name: "BreakerOpen",
         severity: Severity::Page,
         lasts: "1m",
-        asks: "max by (gateway) (punctual_gateway_breaker_open) > 0",
+        asks: "max by (gateway) (punctual_gateway_breaker_state) > 0",
         summary: "The breaker of a gateway is open: nothing is charged there",
         means: "Its calls fail, or it refuses our credentials. Payments stay PENDING; one probe at a time finds out when it is back, and then the backlog drains at the permitted rate.",
         look: &[
@@ -181,13 +181,13 @@ pub(super) const ALERTS: &[Alert] = &[
         ],
         fires: (
             &[Series {
-                name: "punctual_gateway_breaker_open{instance=\"w1\",gateway=\"sandbox\"}",
-                values: "1x320",
+                name: "punctual_gateway_breaker_state{instance=\"w1\",gateway=\"sandbox\"}",
+                values: "2x320",
             }],
             &[("gateway", "sandbox")],
         ),
         silent: &[Series {
-            name: "punctual_gateway_breaker_open{instance=\"w1\",gateway=\"sandbox\"}",
+            name: "punctual_gateway_breaker_state{instance=\"w1\",gateway=\"sandbox\"}",
             values: "0x320",
         }],
     },

@@ -195,12 +195,13 @@ pub(super) const ALERTS: &[Alert] = &[
         summary: "The database is in quarantine: nothing is charged",
         means: "It was restored or promoted, or a notice proved that commits were lost. Claiming now could charge what was charged before, so no claim is made until a person releases it.",
         look: &[
-            "`punctual quarantine show`: since when, by what evidence, and what a release still needs.",
-            "README, \"Quarantine\".",
+            "`punctual quarantine show`: since when, by what evidence, what a release still needs and from when on it can be had; `advice` is the way out.",
+            "README, \"Restore, failover, quarantine\".",
         ],
         act: &[
             "Make sure that it is the right database: the newest one that you can have.",
-            "Reconcile the lost time with each gateway, then ask for the release and have a second person grant it.",
+            "Reconcile what `lacks` names, each with its command, then ask for the release and have a second person grant it.",
+            "If that would take days: compare what can be compared now, then two people, each with `punctual quarantine release --anyway`. The README says what that risks; refunds wait either way.",
         ],
         fires: (&[Series { name: "punctual_quarantine{instance=\"w1\"}", values: "1x320" }], &[]),
         silent: &[Series { name: "punctual_quarantine{instance=\"w1\"}", values: "0x320" }],

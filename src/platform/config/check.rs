@@ -29,6 +29,7 @@ pub fn check(config: &Config) -> (Vec<Problem>, Vec<Problem>) {
     webhooks::webhooks(&mut found);
     reconcile::reconcile(&mut found);
     api(&mut found);
+    dashboard(&mut found);
     oidc(&mut found);
     partitions(&mut found);
     loops(&mut found);
@@ -118,9 +119,9 @@ fn lease(found: &mut Found<'_>) {
         "a shutdown will abandon calls in flight, and their outcome will be unknown",
     );
     found.warn_unless(
-        worker.drain < Duration::from_secs(30),
+        worker.drain <= Duration::from_secs(22),
         &["worker.drain"],
-        "most orchestrators kill a process 30s after asking it to stop",
+        "most orchestrators kill a process 30s after asking it to stop, and after the drain it still leaves the group and closes its connections",
     );
     let counts = ["worker.claim_batch", "worker.max_in_flight", "worker.max_held", "gateway.max_in_flight"];
     let enough = worker.claim_batch > 0
@@ -317,6 +318,15 @@ fn api(found: &mut Found<'_>) {
         api.drain_grace + api.request_timeout < Duration::from_secs(30),
         &["api.drain_grace", "api.request_timeout"],
         "most orchestrators kill a process 30s after asking it to stop, and requests would be cut off",
+    );
+}
+
+fn dashboard(found: &mut Found<'_>) {
+    let dashboard = &found.config.dashboard;
+    found.refuse_unless(
+        dashboard.session >= Duration::from_secs(60) && dashboard.session <= Duration::from_secs(86_400),
+        &["dashboard.session"],
+        "1m to 24h: a cookie that is forgotten somewhere must not let people in for long",
     );
 }
 

@@ -36,6 +36,7 @@ const DANGEROUS: &[(&[&str], &str)] = &[
     (&["api.key_cache=5s"], "api.key_cache = 5s"),
     (&["api.max_amount_minor=0"], "api.max_amount_minor = 0"),
     (&["api.max_amount_minor=1000000000000001"], "api.max_amount_minor = 1000000000000001"),
+    (&["dashboard.session=25h"], "dashboard.session = 25h"),
     (&["oidc.issuer=https://id.example"], "oidc.issuer = https://id.example, oidc.audience = , oidc.jwks = "),
     (&["oidc.jwks=http://id.example/keys"], "oidc.jwks = http://id.example/keys"),
     (&["oidc.leeway=31s"], "oidc.leeway = 31s"),
@@ -84,8 +85,8 @@ fn each_dangerous_combination_is_refused_by_name_and_value() {
 fn the_defaults_and_the_edges_of_the_rules_are_accepted() {
     let edges: &[&[&str]] = &[
         &[],
-        &["gateway.total_timeout=24999ms"],
-        &["gateway.total_timeout=25s", "gateway.renew_lease=true"],
+        &["worker.lease=27001ms", "gateway.total_timeout=22s"],
+        &["worker.lease=27s", "gateway.total_timeout=22s", "gateway.renew_lease=true"],
         &["gateway.key_margin=20s"],
         &["relay.lead=15m"],
         &["api.horizon=368d"],

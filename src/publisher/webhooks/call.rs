@@ -33,6 +33,8 @@ pub struct Request {
     pub(super) signed: Signed,
     pub(super) body: Vec<u8>,
     pub(super) content_type: &'static str,
+    /// Of this try, where it is traced: the receiver may go on from there.
+    pub(super) traceparent: Option<String>,
 }
 
 /// Makes requests.
@@ -74,6 +76,10 @@ impl Caller {
             .header("webhook-timestamp", request.signed.timestamp)
             .header("webhook-signature", request.signed.signature)
             .body(request.body);
+        let post = match request.traceparent {
+            Some(own) => post.header("traceparent", own),
+            None => post,
+        };
         match post.send().await {
             Ok(answer) => self.hear(answer).await,
             Err(error) => Met::Fault(fault(&error)),

@@ -115,7 +115,7 @@ fn request(url: &str) -> Request {
     let body = br#"{"id":"p/1"}"#.to_vec();
     let at = DateTime::from_timestamp(1_795_960_020, 0).unwrap();
     let signed = sign("p/1".into(), at, &body, &[WebhookSecret::new([7; 32])]);
-    Request { url: url.to_owned(), signed, body, content_type: "application/json" }
+    Request { url: url.to_owned(), signed, body, content_type: "application/json", traceparent: None }
 }
 
 async fn called(url: &str) -> Met {

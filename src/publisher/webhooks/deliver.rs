@@ -13,6 +13,7 @@ use crate::domain::event;
 use crate::domain::webhook::test_message;
 use crate::platform::metrics;
 use crate::platform::shutdown::Shutdown;
+use crate::platform::trace::{self, Kind, Span};
 use crate::schedule::{Became, OwedEvent, Postgres, ScheduleError, TakenWebhook, TryMet, unless_defect};
 use std::sync::Arc;
 use std::time::Duration;
@@ -191,7 +192,9 @@ impl Deliverer {
         let Some((body, content_type)) = body else { return gone(&taken, at) };
         let webhook_id = format!("{}/{}", taken.place.payment, taken.place.seq);
         let signed = sign(webhook_id, at, &body, &taken.receiver.secrets);
-        let request = Request { url: taken.receiver.url.clone(), signed, body, content_type };
+        let mut span = traced(&taken);
+        let traceparent = span.traceparent();
+        let request = Request { url: taken.receiver.url.clone(), signed, body, content_type, traceparent };
         let met = self.caller.call(request).await;
         let took = self.clock.mono().0.saturating_sub(started.0);
         let (became, stops) = decide(&met, taken.rung, &self.settings, self.dice.per_mille());
@@ -199,12 +202,18 @@ impl Deliverer {
             Met::Answer { status, excerpt, .. } => (Some(status), None, excerpt),
             Met::Fault(fault) => (None, Some(fault.as_str().to_owned()), String::new()),
         };
+        match status {
+            Some(status) => span.say("http.response.status_code", || i64::from(status)),
+            None => span.failed("no answer"),
+        }
+        span.end();
         metrics::WEBHOOK_REQUEST.record(took, [answered(status)]);
         if error.as_deref() == Some(Fault::Forbidden.as_str()) {
             tracing::warn!(endpoint = %taken.place.endpoint, "an endpoint's name leads to an address that is not called");
         }
         TryMet {
             place: taken.place,
+            receiver: taken.receiver,
             fence: taken.fence,
             became,
             endpoint: Some(stops),
@@ -215,6 +224,22 @@ impl Deliverer {
             excerpt,
         }
     }
+}
+
+/// One try as a trace of its own, beside that of the request that its payment came from. The endpoint is named by its
+/// id: a url may hold what only its owner knows.
+fn traced(taken: &TakenWebhook) -> Span {
+    let post = match &taken.event {
+        OwedEvent::Event(event) => event.payment.as_ref().and_then(|payment| payment.traceparent.as_deref()),
+        OwedEvent::Test | OwedEvent::Gone => None,
+    };
+    let mut span = trace::span("webhook", Kind::Client).linked([post]).start();
+    span.say("http.request.method", || "POST");
+    span.say("punctual.endpoint.id", || taken.place.endpoint.to_string());
+    span.say("punctual.payment.id", || taken.place.payment.to_string());
+    span.say("punctual.event.sequence", || i64::from(taken.place.seq));
+    span.say("punctual.try", || i64::from(taken.number));
+    span
 }
 
 /// The kind of an answer, for the metric.
@@ -232,6 +257,7 @@ fn answered(status: Option<u16>) -> &'static str {
 fn gone(taken: &TakenWebhook, at: chrono::DateTime<chrono::Utc>) -> TryMet {
     TryMet {
         place: taken.place,
+        receiver: Arc::clone(&taken.receiver),
         fence: taken.fence,
         became: Became::Failed,
         endpoint: None,

@@ -2,8 +2,10 @@
 //!
 //! One process leads by a lease and the others stand by; a pass is one transaction, so unlike the lane of events
 //! nothing is waited for inside it, and one loop renews and passes in turn. A leader whose lease ran out unseen owes
-//! nothing any more: its pass is refused by the fence. **If this dies**, another leads when the lease ends.
+//! nothing any more: its pass is refused by the fence. How late we are is told also while the database has trouble: then
+//! it grows from what was last known. **If this dies**, another leads when the lease ends.
 
+use super::super::known::LastKnown;
 use super::Deliverer;
 use crate::domain::lease::Mono;
 use crate::platform::metrics;
@@ -25,6 +27,16 @@ struct Ours {
     renewed_at: Mono,
 }
 
+/// What this process knows of the lane.
+struct Lane {
+    ours: Option<Ours>,
+    counted_at: Option<Mono>,
+    /// The oldest that waits for us; zero while another leads.
+    oldest: LastKnown,
+    /// Events of another server wait.
+    is_ahead: bool,
+}
+
 pub(super) async fn run(
     deliverer: &Deliverer,
     schedule: &Postgres,
@@ -32,16 +44,16 @@ pub(super) async fn run(
     shutdown: &Shutdown,
     goes_on: &impl Fn() -> bool,
 ) -> Result<(), ScheduleError> {
-    let mut ours: Option<Ours> = None;
-    let mut counted_at: Option<Mono> = None;
+    let oldest = LastKnown::from(deliverer.clock.mono());
+    let mut lane = Lane { ours: None, counted_at: None, oldest, is_ahead: false };
     let mut result = Ok(());
     while goes_on() && result.is_ok() {
-        match round(deliverer, schedule, nudge, &mut ours, &mut counted_at).await {
+        match lane.round(deliverer, schedule, nudge).await {
             Ok(pause) => shutdown.pause(&*deliverer.clock, pause).await,
             Err(defect) => result = Err(defect),
         }
     }
-    if let Some(ours) = ours
+    if let Some(ours) = lane.ours
         && let Err(error) = schedule.release_publisher(&ours.lease).await
     {
         tracing::warn!(%error, "the lane of webhooks was not given back; it is free when its lease ends");
@@ -56,91 +68,123 @@ fn forget_gauges() {
     metrics::WEBHOOK_OLDEST_AGE.set(0.0, []);
 }
 
-/// Renews or takes the lead, and passes if it is ours; answers the pause until the next round.
-async fn round(
-    deliverer: &Deliverer,
-    schedule: &Postgres,
-    nudge: &Notify,
-    ours: &mut Option<Ours>,
-    counted_at: &mut Option<Mono>,
-) -> Result<Duration, ScheduleError> {
-    keep(deliverer, schedule, ours).await?;
-    let Some(lease) = ours.as_ref().map(|ours| ours.lease.clone()) else {
-        forget_gauges();
-        return Ok(deliverer.settings.poll);
-    };
-    match schedule.fan_out(&lease, deliverer.settings.batch).await {
-        Ok(Some(passed)) => {
-            metrics::WEBHOOKS_OWED.add(passed.owed, []);
-            if passed.owed > 0 {
-                nudge.notify_one();
+impl Lane {
+    /// Renews or takes the lead, and passes if it is ours; answers the pause until the next round.
+    async fn round(
+        &mut self,
+        deliverer: &Deliverer,
+        schedule: &Postgres,
+        nudge: &Notify,
+    ) -> Result<Duration, ScheduleError> {
+        self.keep(deliverer, schedule).await?;
+        let Some(lease) = self.ours.as_ref().map(|ours| ours.lease.clone()) else {
+            self.stand_by(deliverer);
+            return Ok(deliverer.settings.poll);
+        };
+        match schedule.fan_out(&lease, deliverer.settings.batch).await {
+            Ok(Some(passed)) => {
+                metrics::WEBHOOKS_OWED.add(passed.owed, []);
+                metrics::WEBHOOKS_SKIPPED.add(passed.skipped, []);
+                if passed.owed > 0 {
+                    nudge.notify_one();
+                }
+                self.tell(passed.is_ahead);
+                self.count(deliverer, schedule, &passed).await?;
+                return Ok(if passed.is_full { Duration::ZERO } else { deliverer.settings.poll });
             }
-            count(deliverer, schedule, counted_at, &passed).await?;
-            return Ok(if passed.is_full { Duration::ZERO } else { deliverer.settings.poll });
-        }
-        Ok(None) => {
-            tracing::warn!(epoch = lease.epoch, "another publisher leads the lane of webhooks");
-            *ours = None;
-        }
-        Err(defect @ ScheduleError::Defect(_)) => return Err(defect),
-        Err(error) => {
-            metrics::WEBHOOK_FAILURES.add(1, ["fan_out"]);
-            tracing::warn!(%error, "a pass over the history for webhooks; its events are found again");
-        }
-    }
-    Ok(TROUBLE)
-}
-
-async fn keep(
-    deliverer: &Deliverer,
-    schedule: &Postgres,
-    ours: &mut Option<Ours>,
-) -> Result<(), ScheduleError> {
-    const LEAD: &str = "the lead of the lane of webhooks";
-    let now = deliverer.clock.mono();
-    let age = |ours: &Ours| now.0.saturating_sub(ours.renewed_at.0);
-    match ours {
-        Some(held) if age(held) >= deliverer.lane_lease / 3 => {
-            let renewed = schedule.renew_publisher(&held.lease, deliverer.lane_lease).await;
-            match unless_defect(LEAD, renewed)? {
-                Some(true) => held.renewed_at = now,
-                Some(false) => *ours = None,
-                // The pass finds out.
-                None => {}
+            Ok(None) => {
+                tracing::warn!(epoch = lease.epoch, "another publisher leads the lane of webhooks");
+                self.ours = None;
+            }
+            Err(defect @ ScheduleError::Defect(_)) => return Err(defect),
+            Err(error) => {
+                metrics::WEBHOOK_FAILURES.add(1, ["fan_out"]);
+                tracing::warn!(%error, "a pass over the history for webhooks; its events are found again");
+                self.grow(deliverer.clock.mono());
             }
         }
-        Some(_) => {}
-        None => {
-            let acquired = schedule.acquire_fan_out(&deliverer.holder, deliverer.lane_lease).await;
-            let acquired = unless_defect(LEAD, acquired)?.flatten();
-            *ours = acquired.map(|lease| {
-                tracing::info!(epoch = lease.epoch, "this publisher leads the lane of webhooks");
-                Ours { lease, renewed_at: now }
-            });
+        Ok(TROUBLE)
+    }
+
+    async fn keep(&mut self, deliverer: &Deliverer, schedule: &Postgres) -> Result<(), ScheduleError> {
+        const LEAD: &str = "the lead of the lane of webhooks";
+        let now = deliverer.clock.mono();
+        match &mut self.ours {
+            Some(held) if now.0.saturating_sub(held.renewed_at.0) >= deliverer.lane_lease / 3 => {
+                let renewed = schedule.renew_publisher(&held.lease, deliverer.lane_lease).await;
+                match unless_defect(LEAD, renewed)? {
+                    Some(true) => held.renewed_at = now,
+                    Some(false) => self.ours = None,
+                    // The pass finds out.
+                    None => {}
+                }
+            }
+            Some(_) => {}
+            None => {
+                let acquired = schedule.acquire_fan_out(&deliverer.holder, deliverer.lane_lease).await;
+                let Some(acquired) = unless_defect(LEAD, acquired)? else { return Ok(()) };
+                match acquired {
+                    Some(lease) => {
+                        tracing::info!(epoch = lease.epoch, "this publisher leads the lane of webhooks");
+                        self.ours = Some(Ours { lease, renewed_at: now });
+                    }
+                    // It tells.
+                    None => self.oldest.learn(Duration::ZERO, now),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Only the leader knows, and a gauge left standing would alarm for ever; but while nobody can say whether another
+    /// leads, nobody may do.
+    fn stand_by(&self, deliverer: &Deliverer) {
+        let now = deliverer.clock.mono();
+        if self.oldest.silence(now) <= deliverer.lane_lease {
+            forget_gauges();
+        } else {
+            self.grow(now);
         }
     }
-    Ok(())
-}
 
-/// How much is owed, and how late we are with it: with the oldest event that is not fanned out, or with the oldest
-/// delivery that is due.
-async fn count(
-    deliverer: &Deliverer,
-    schedule: &Postgres,
-    counted_at: &mut Option<Mono>,
-    passed: &FannedOut,
-) -> Result<(), ScheduleError> {
-    let now = deliverer.clock.mono();
-    if counted_at.is_some_and(|at| now.0.saturating_sub(at.0) < COUNT_EVERY) {
-        return Ok(());
+    /// What was counted is not true any more.
+    fn grow(&self, now: Mono) {
+        metrics::WEBHOOK_BACKLOG.set(f64::NAN, []);
+        metrics::WEBHOOK_OLDEST_AGE.set(self.oldest.age(now).as_secs_f64(), []);
     }
-    let counted = schedule.webhook_backlog(MOST_COUNTED).await;
-    let Some(backlog) = unless_defect("counting what is owed to endpoints", counted)? else {
-        metrics::WEBHOOK_FAILURES.add(1, ["count"]);
-        return Ok(());
-    };
-    *counted_at = Some(now);
-    metrics::WEBHOOK_BACKLOG.set(f64::from(u32::try_from(backlog.owed).unwrap_or(u32::MAX)), []);
-    metrics::WEBHOOK_OLDEST_AGE.set(backlog.oldest_age.max(passed.oldest_age).as_secs_f64(), []);
-    Ok(())
+
+    fn tell(&mut self, is_ahead: bool) {
+        if is_ahead && !self.is_ahead {
+            tracing::error!(
+                "events carry transaction ids of another server and are owed to endpoints once this one has reached \
+                 them: stop it and raise the epoch of its ids with pg_resetwal -e"
+            );
+        }
+        self.is_ahead = is_ahead;
+    }
+
+    /// How much is owed, and how late we are with it: with the oldest event that is not fanned out, or with the oldest
+    /// delivery that is due.
+    async fn count(
+        &mut self,
+        deliverer: &Deliverer,
+        schedule: &Postgres,
+        passed: &FannedOut,
+    ) -> Result<(), ScheduleError> {
+        let now = deliverer.clock.mono();
+        if self.counted_at.is_some_and(|at| now.0.saturating_sub(at.0) < COUNT_EVERY) {
+            return Ok(());
+        }
+        let counted = schedule.webhook_backlog(MOST_COUNTED).await;
+        let Some(backlog) = unless_defect("counting what is owed to endpoints", counted)? else {
+            metrics::WEBHOOK_FAILURES.add(1, ["count"]);
+            self.grow(now);
+            return Ok(());
+        };
+        self.counted_at = Some(now);
+        self.oldest.learn(backlog.oldest_age.max(passed.oldest_age), now);
+        metrics::WEBHOOK_BACKLOG.set(f64::from(u32::try_from(backlog.owed).unwrap_or(u32::MAX)), []);
+        metrics::WEBHOOK_OLDEST_AGE.set(self.oldest.age(now).as_secs_f64(), []);
+        Ok(())
+    }
 }

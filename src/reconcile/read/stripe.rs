@@ -124,7 +124,11 @@ fn draft(row: &Row, at: &Places) -> Result<Read, Why> {
     let source = row.optional(Some(at.source));
     let charge = row.optional(at.intent).or_else(|| row.optional(at.charge));
     let (gateway_ref, charge_ref) = match kind {
-        Kind::Charge => (charge.or(source), None),
+        // Whoever charges knows the intent's name or the charge's.
+        Kind::Charge => {
+            let other = row.optional(at.charge).or(source).filter(|other| Some(*other) != charge.or(source));
+            (charge.or(source), other)
+        }
         Kind::Refund | Kind::Chargeback => (source, charge),
         Kind::Fee | Kind::Payout | Kind::Other => (source, None),
     };

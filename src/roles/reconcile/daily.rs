@@ -9,10 +9,10 @@ use crate::keeper::{Daily, DayEnded, DaysToCompare};
 use crate::platform::clock::SharedClock;
 use crate::platform::config::Config;
 use crate::platform::metrics;
-use crate::reconcile::{ReconcileError, Terms, forget_lines, look_again, tell_standing};
+use crate::reconcile::{ReconcileError, Terms, forget_lines, look_again, tell_open, tell_standing};
 use crate::schedule::{
     Postgres, Purpose, RECONCILIATION, ReconciliationRunFilter, ReconciliationStanding, RepairsOrder,
-    ReportStatus, ScheduleError, Shorter,
+    ReportStatus, ScheduleError, Shorter, Withdrawn,
 };
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +20,9 @@ use std::sync::{Mutex, PoisonError};
 
 /// Between two comparisons that no report asks for.
 const PAUSE: TimeDelta = TimeDelta::hours(1);
+
+/// Whoever loads a report has compared it by then.
+const LOADING: TimeDelta = TimeDelta::minutes(30);
 
 /// Reports read at once.
 const PAGE: u32 = 500;
@@ -118,6 +121,7 @@ impl DaysToCompare for Days {
             source: None,
             by: Operator(RECONCILIATION.to_owned()),
             if_shorter: Shorter::Refuse,
+            if_withdrawn: Withdrawn::Refuse,
             purpose: Purpose::Count,
         };
         match reconciled(&self.schedule, &asked, Source::Gateway(source), self.terms).await {
@@ -128,10 +132,42 @@ impl DaysToCompare for Days {
         }
     }
 
-    async fn look_again(&self) -> Result<(), ScheduleError> {
-        for standing in tell_standing(&self.schedule).await? {
-            self.look_again_at(&standing).await?;
+    async fn standings(&self) -> Result<Vec<ReconciliationStanding>, ScheduleError> {
+        tell_standing(&self.schedule).await
+    }
+
+    /// What was in flight when its report was compared may not be now, and what was open may be explained. Repairs look
+    /// at single payments and are tried each time; a comparison reads whole days, so it has its own pause.
+    async fn look_again(&self, standing: &ReconciliationStanding) -> Result<(), ScheduleError> {
+        self.compare_what_counts(&standing.gateway).await?;
+        if standing.open.values().all(|open| *open == 0) {
+            return Ok(());
         }
+        let Some(day) = standing.last_day else {
+            return tell_open(&self.schedule, &standing.gateway).await;
+        };
+        let mut moved = 0;
+        if let Some(power) = self.terms.power {
+            let order = RepairsOrder { gateway: standing.gateway.clone(), day: None, power };
+            let repairs = self.schedule.repair_day(&order).await?;
+            for (to, cause, count) in [
+                (Status::Completed, Cause::Reconciled, repairs.completed),
+                (Status::Parked, Cause::Reconciled, repairs.parked),
+                (Status::Refunded, Cause::Refunded, repairs.refunded),
+            ] {
+                metrics::PAYMENT_TRANSITIONS.add(count, [to.as_str(), cause.as_str()]);
+                moved += count;
+            }
+        }
+        let now = self.schedule.database_now().await?;
+        let has_lines = is_kept(day, now, self.keep_days);
+        if has_lines && (moved > 0 || self.looked_at.has_rested(&standing.gateway, now)) {
+            self.compare_again(&standing.gateway, day).await?;
+        }
+        tell_open(&self.schedule, &standing.gateway).await
+    }
+
+    async fn end_round(&self) -> Result<(), ScheduleError> {
         tell_standing(&self.schedule).await?;
         forget_lines(&self.schedule, self.keep_days).await?;
         Ok(())
@@ -139,26 +175,36 @@ impl DaysToCompare for Days {
 }
 
 impl Days {
-    /// What was in flight when its report was compared may not be now, and what was open may be explained. Repairs look
-    /// at single payments and are tried each time; a comparison reads whole days, so it has its own pause.
-    async fn look_again_at(&self, standing: &ReconciliationStanding) -> Result<(), ScheduleError> {
-        let needs_it = standing.open.values().any(|open| *open > 0);
-        let Some(day) = standing.last_day.filter(|_| needs_it) else { return Ok(()) };
-        let mut moved = 0;
-        if let Some(power) = self.terms.power {
-            let order = RepairsOrder { gateway: standing.gateway.clone(), day: None, power };
-            let repairs = self.schedule.repair_day(&order).await?;
-            for (to, count) in [(Status::Completed, repairs.completed), (Status::Parked, repairs.parked)] {
-                metrics::PAYMENT_TRANSITIONS.add(count, [to.as_str(), Cause::Reconciled.as_str()]);
-                moved += count;
-            }
-        }
+    /// Reports that count and that no comparison has seen: whoever loaded one died, or another was withdrawn beside it.
+    /// One that was begun a moment ago is compared by whoever loads it.
+    async fn compare_what_counts(&self, gateway: &GatewayName) -> Result<(), ScheduleError> {
         let now = self.schedule.database_now().await?;
-        let has_lines = is_kept(day, now, self.keep_days);
-        if has_lines && (moved > 0 || self.looked_at.has_rested(&standing.gateway, now)) {
-            look_again(&self.schedule, &standing.gateway, day, self.terms).await?;
+        let filter = ReconciliationRunFilter {
+            gateway: Some(gateway.clone()),
+            from: now.date_naive().checked_sub_days(chrono::Days::new(self.keep_days.into())),
+            status: Some(ReportStatus::Loaded),
+            to: None,
+        };
+        // What is beyond one page has its turn later: what was compared is not listed any more.
+        let found = self.schedule.reconciliation_runs(&filter, None, PAGE).await?;
+        let left = found.into_iter().filter(|run| now - run.started_at > LOADING);
+        let days: BTreeSet<_> = left.map(|run| run.day).collect();
+        for day in days.into_iter().filter(|day| is_kept(*day, now, self.keep_days)) {
+            self.compare_again(gateway, day).await?;
         }
         Ok(())
+    }
+
+    /// With the reports that count; a day that cannot be compared any more holds up no other.
+    async fn compare_again(&self, gateway: &GatewayName, day: NaiveDate) -> Result<(), ScheduleError> {
+        match look_again(&self.schedule, gateway, day, self.terms).await {
+            Ok(_) => Ok(()),
+            Err(ReconcileError::Schedule(error)) => Err(error),
+            Err(why) => {
+                tracing::warn!(%gateway, %day, %why, "not looked at again");
+                Ok(())
+            }
+        }
     }
 }
 

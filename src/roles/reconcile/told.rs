@@ -91,6 +91,7 @@ impl Told {
                 "completed": repairs.completed,
                 "parked": repairs.parked,
                 "recorded": repairs.recorded,
+                "refunds": repairs.refunds,
                 "parkedForTheirExternalId": repairs.others,
                 "refused": Value::Object(refused.collect()),
             },
@@ -173,6 +174,7 @@ fn repaired(repairs: &Repairs) -> String {
         ("completed", repairs.completed),
         ("parked", repairs.parked),
         ("recorded", repairs.recorded),
+        ("refunds ended", repairs.refunds),
         ("parked for their external id", repairs.others),
     ];
     let mut words: Vec<String> = counts

@@ -5,11 +5,11 @@ use crate::domain::matching::Class;
 use crate::domain::repair::NotRepaired;
 use crate::reconcile::Apart;
 use crate::reconcile::read::Report;
-use crate::schedule::{Compared, DaySum, FoundDifference};
+use crate::schedule::{Compared, DaySum, Difference};
 use std::collections::BTreeMap;
 
 fn told(open: u64, repairs: Repairs) -> Told {
-    let found = FoundDifference {
+    let found = Difference {
         class: Class::AmountMismatch,
         status: ItemStatus::Open,
         payment: None,
@@ -72,11 +72,15 @@ fn people_read_what_was_found_and_what_is_left_and_nothing_drives_their_terminal
 fn what_was_repaired_is_counted_and_what_was_not_has_its_reason() {
     let repairs = Repairs {
         completed: 1,
+        refunds: 3,
         others: 2,
         refused: BTreeMap::from([(NotRepaired::InFlight, 1)]),
         ..Repairs::default()
     };
-    assert_eq!(repaired(&repairs), "1 completed, 2 parked for their external id, 1 not: in_flight");
+    assert_eq!(
+        repaired(&repairs),
+        "1 completed, 3 refunds ended, 2 parked for their external id, 1 not: in_flight"
+    );
     assert_eq!(repaired(&Repairs::default()), "nothing");
 }
 

@@ -142,6 +142,7 @@ impl Row {
             claimed_at: held.claimed_at,
             key_age: held.key_age,
             declines,
+            traceparent: None,
         })
     }
 

@@ -98,7 +98,7 @@ WITH moment AS MATERIALIZED (
            (extract(epoch FROM w.claimed_at - w.was_first_sent_at) * 1000000)::bigint, w.claimed_at
     FROM won w
 )
-SELECT w.*, d.payee_sealed,
+SELECT w.*, d.payee_sealed, d.traceparent,
        (extract(epoch FROM w.claimed_at - w.was_first_sent_at) * 1000000)::bigint AS key_age_us,
        n.declines_day, n.declines_30_days, r.releases, r.log_at
 FROM won w

@@ -1,6 +1,7 @@
 -- Called by claim_refunds: the due refunds of one gateway, the oldest first, each with a fence and a lease of its
 -- own. Rows locked by others are theirs.
--- Index: refunds_claimable. Zero rows: nothing is due, or what is due is switched off (R14) or quarantined (R17).
+-- Index: refunds_claimable; reconciliation_items_of_payment. Zero rows: nothing is due, or what is due is switched off
+-- (R14), quarantined, held until the lost time is compared, or shown by a report as given back already (R17).
 -- From the claim on a request may be under way, so `open_sends` and the key's age are written here (R4, R6).
 --   $1 gateway   $2 account   $3 worker   $4 lease length   $5 fresh claim ids
 WITH moment AS MATERIALIZED (
@@ -11,7 +12,16 @@ WITH moment AS MATERIALIZED (
     WHERE r.gateway = $1 AND r.status IN ('approved', 'unknown') AND r.next_attempt_at <= statement_timestamp()
       -- R4: a key is unique only within its account.
       AND (r.account IS NULL OR r.account = $2)
-      AND lineage_is_released()
+      AND (SELECT lineage_is_released() AND NOT refunds_are_held($1))
+      -- A report that counts has it, by its own key, or has one of this payment that nobody here knows: sent again it may
+      -- be a second one. One that is unknown is asked about, not sent anew. A repair ends it, or a withdrawn report.
+      AND (r.status <> 'approved' OR NOT EXISTS (
+          SELECT 1 FROM reconciliation_items i
+          JOIN reconciliation_runs u ON u.id = (i.evidence ->> 'run')::uuid AND u.status IN ('loaded', 'compared')
+          WHERE i.payment_id = r.payment_id AND i.gateway = r.gateway AND i.class = 'refund_mismatch'
+            AND (i.field IN ('status', 'refund') AND (i.refund_id = r.id OR i.key = r.id::text)
+                   AND i.status <> 'superseded'
+                 OR i.field = 'refund' AND i.status IN ('open', 'waiting'))))
       -- A payment that was released again has its own claims; what is given back waits for their end. One that
       -- ended otherwise may have a late charge on record.
       AND EXISTS (SELECT 1 FROM payments p

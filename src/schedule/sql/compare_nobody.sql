@@ -2,7 +2,7 @@
 -- Index: settlement_lines_of_nobody, once for each report. Zero rows: every line is of something that we know.
 --   $1 report day   $2 reports of it   $3 gateway
 SELECT 'foreign' AS class, 'key' AS field, NULL::uuid AS payment_id, NULL::uuid AS refund_id, l.key, l.reference,
-       NULL::text AS ours, l.kind AS theirs, l.gross_minor AS amount_minor, l.currency,
+       NULL::text AS ours, l.kind AS theirs, NULL::text AS apart, l.gross_minor AS amount_minor, l.currency,
        l.run_id, l.report_day, l.number, l.at_line, l.raw_hash
 FROM settlement_lines l
 WHERE l.report_day = $1 AND l.run_id = ANY ($2) AND l.payment_id IS NULL

@@ -1,11 +1,12 @@
 -- Called by compare_day, once for each due day of its history: payments that became charged on the day and whose
--- charge no report has, from the day before they were due to the end of their grace. Reads only.
+-- charge no report has, from the day before they were due to the end of their grace. Those that only lines of other
+-- charges have are compare_named.sql's. Reads only.
 -- Index: the day's history, against one partition of payments; lines by settlement_lines_by_payment. Zero rows: every
 -- charge of ours is there.
 --   $1 begin of the day   $2 its end   $3 first day of reports   $4 last   $5 reports of those days
 --   $6 first id   $7 behind the last id   $8 due day   $9 gateway
 SELECT 'late' AS class, 'line' AS field, p.id AS payment_id, NULL::uuid AS refund_id, NULL::text AS key,
-       p.gateway_ref AS reference, 'charged' AS ours, NULL::text AS theirs, p.amount_minor, p.currency,
+       p.gateway_ref AS reference, 'charged' AS ours, NULL::text AS theirs, NULL::text AS apart, p.amount_minor, p.currency,
        NULL::uuid AS run_id, NULL::date AS report_day, NULL::bigint AS number, NULL::bigint AS at_line,
        NULL::bytea AS raw_hash
 FROM payment_history h

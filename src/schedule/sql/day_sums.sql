@@ -4,6 +4,8 @@
 -- the ids of that day. Zero rows: nothing is due on it.
 -- Late is what waits in a difference, and what was charged on a later day that is not compared yet: what is due before
 -- midnight and charged behind it is in the next day's report.
+-- Money counts once, in however many reports it stands: rows that are one as in compare_often.sql are one, and of reports
+-- of two formats one view is taken for each payment, the gateway's own before a bank's, a statement before notifications.
 --   $1 due day   $2 first id   $3 behind the last id   $4 gateway
 WITH ledger AS (
     SELECT h.payment_id AS id, (max(h.at) AT TIME ZONE 'UTC')::date AS on_day
@@ -30,13 +32,47 @@ WITH ledger AS (
     LEFT JOIN ledger l ON l.id = p.id
     LEFT JOIN charged c ON c.id = p.id
     WHERE p.due_day = $1 AND p.gateway = $4
-), line AS (
-    SELECT l.currency, r.format, l.kind, count(*) AS count, sum(l.gross_minor)::bigint AS minor
+), part AS (
+    SELECT l.run_id, l.kind, l.currency, count(*) AS count, sum(l.gross_minor) AS minor
     FROM settlement_lines l
     JOIN reconciliation_runs r ON r.id = l.run_id AND r.gateway = $4 AND r.status IN ('loaded', 'compared')
     WHERE l.report_day >= $1::date - 1 AND l.payment_id >= $2 AND l.payment_id < $3
       AND l.kind IN ('charge', 'refund', 'chargeback')
     GROUP BY 1, 2, 3
+), main AS (
+    -- Nearly every line of the day is in one report, where each counts: only payments that another one has too, or has
+    -- alone, are put in order.
+    SELECT t.run_id FROM part t GROUP BY t.run_id ORDER BY sum(t.count) DESC, t.run_id LIMIT 1
+), elsewhere AS MATERIALIZED (
+    SELECT DISTINCT l.payment_id, l.kind
+    FROM settlement_lines l
+    JOIN reconciliation_runs r ON r.id = l.run_id AND r.gateway = $4 AND r.status IN ('loaded', 'compared')
+    WHERE l.report_day >= $1::date - 1 AND l.payment_id >= $2 AND l.payment_id < $3
+      AND l.kind IN ('charge', 'refund', 'chargeback') AND l.run_id <> (SELECT m.run_id FROM main m)
+), several AS MATERIALIZED (
+    SELECT l.payment_id, l.kind, l.currency, l.gross_minor, l.booked_on, l.own_name, r.format, l.run_id,
+           line_name(l.own_name, l.reference, l.raw_hash) AS name,
+           row_number() OVER (PARTITION BY l.payment_id, l.kind, l.run_id, line_name(l.own_name, l.reference, l.raw_hash),
+                                           l.gross_minor, l.currency, l.booked_on ORDER BY l.number) AS copy
+    FROM settlement_lines l
+    JOIN reconciliation_runs r ON r.id = l.run_id AND r.gateway = $4 AND r.status IN ('loaded', 'compared')
+    JOIN elsewhere e ON e.payment_id = l.payment_id AND e.kind = l.kind
+    WHERE l.report_day >= $1::date - 1 AND l.payment_id >= $2 AND l.payment_id < $3
+), once AS (
+    SELECT DISTINCT s.payment_id, s.kind, s.format, s.own_name, s.name, s.gross_minor, s.currency, s.booked_on, s.copy
+    FROM several s
+), viewed AS (
+    SELECT o.kind, o.currency, o.gross_minor,
+           rank() OVER (PARTITION BY o.payment_id, o.kind ORDER BY NOT o.own_name, o.format) AS view
+    FROM once o
+), line AS (
+    SELECT t.kind, t.currency, t.count, t.minor FROM part t WHERE t.run_id = (SELECT m.run_id FROM main m)
+    UNION ALL
+    SELECT s.kind, s.currency, -count(*), -sum(s.gross_minor)
+    FROM several s WHERE s.run_id = (SELECT m.run_id FROM main m) GROUP BY 1, 2
+    UNION ALL
+    SELECT v.kind, v.currency, count(*), sum(v.gross_minor)
+    FROM viewed v WHERE v.view = 1 GROUP BY 1, 2
 ), book AS (
     SELECT 'payments' AS book, o.currency, count(*) AS count, sum(o.amount_minor)::bigint AS minor
     FROM ours o WHERE o.is_charged GROUP BY 2
@@ -48,12 +84,11 @@ WITH ledger AS (
     SELECT 'by_word', o.currency, count(*), sum(o.amount_minor)::bigint
     FROM ours o WHERE o.in_ledger AND NOT o.has_attempt GROUP BY 2
     UNION ALL
-    -- Reports of two formats are two views of the same money: the fuller one.
-    SELECT 'settlement', l.currency, max(l.count), max(l.minor) FROM line l WHERE l.kind = 'charge' GROUP BY 2
+    SELECT 'settlement', l.currency, sum(l.count)::bigint, sum(l.minor)::bigint
+    FROM line l WHERE l.kind = 'charge' GROUP BY 2 HAVING sum(l.count) > 0
     UNION ALL
-    SELECT 'given_back', l.currency, max(l.count)::bigint, min(l.minor)
-    FROM (SELECT b.currency, b.format, sum(b.count) AS count, sum(b.minor)::bigint AS minor
-          FROM line b WHERE b.kind <> 'charge' GROUP BY 1, 2) l GROUP BY 2
+    SELECT 'given_back', l.currency, sum(l.count)::bigint, sum(l.minor)::bigint
+    FROM line l WHERE l.kind <> 'charge' GROUP BY 2 HAVING sum(l.count) > 0
     UNION ALL
     SELECT 'late', w.currency, count(*), sum(w.amount_minor)::bigint
     FROM (SELECT l.id, l.currency, l.amount_minor FROM late l

@@ -3,6 +3,6 @@
 --   $1 gateway   $2 day
 UPDATE reconciliation_items i SET
     class = CASE i.class WHEN 'late' THEN 'missing_there' ELSE i.class END,
-    status = 'open'
+    status = 'open', told_at = NULL
 WHERE i.gateway = $1 AND i.day = $2 AND i.status = 'waiting' AND i.field = 'line'
 RETURNING i.class

@@ -1,6 +1,8 @@
 -- Called by advance_publisher after Kafka has acknowledged every event of a batch.
 -- Index: the primary key. Zero rows: the lane is not ours any more; nothing moved.
---   $1 lane   $2 holder   $3 epoch   $4 xid   $5 seq   $6 payment id   $7 no unpublished row is below this xid
+--   $1 lane   $2 holder   $3 epoch   $4 xid   $5 seq   $6 payment id
+--   $7 no unpublished row is below this xid, and none has one that this server has not given out yet; null: nobody
+--      looked, or there is one, and it may be of any instant: the floor stays where it is
 UPDATE publisher_cursor c SET
     xid = $4::text::xid8, seq = $5, payment_id = $6, updated_at = clock_timestamp(),
     -- A day covers the wait of a statement for its locks and a database clock that is set back.

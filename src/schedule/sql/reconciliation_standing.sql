@@ -10,7 +10,12 @@ WITH done AS (
     FROM reconciliation_items i
     WHERE i.status IN ('open', 'waiting')
     GROUP BY 1, 2, 3
+), books AS (
+    SELECT b.gateway, sum(b.apart) AS apart
+    FROM reconciliation_books b
+    WHERE b.due_day > (SELECT max(n.due_day) - 8 FROM reconciliation_books n WHERE n.gateway = b.gateway)
+    GROUP BY 1
 )
-SELECT d.gateway, d.last_success_at, d.last_day, u.class, u.status, u.count
-FROM done d LEFT JOIN unsettled u ON u.gateway = d.gateway
+SELECT d.gateway, d.last_success_at, d.last_day, u.class, u.status, u.count, coalesce(b.apart, 0)::bigint AS sums_apart
+FROM done d LEFT JOIN books b ON b.gateway = d.gateway LEFT JOIN unsettled u ON u.gateway = d.gateway
 ORDER BY d.gateway, u.class, u.status

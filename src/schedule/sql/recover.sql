@@ -14,7 +14,7 @@ WITH ours AS (
       -- invite the reaper's index.
     RETURNING p.*
 )
-SELECT o.*, t.was, t.key_age_us, t.claimed_at, d.payee_sealed, n.declines_day, n.declines_30_days
+SELECT o.*, t.was, t.key_age_us, t.claimed_at, d.payee_sealed, d.traceparent, n.declines_day, n.declines_30_days
 FROM ours o
 JOIN attempts t ON t.due_day = $1 AND t.payment_id = ANY ($2) AND t.payment_id = o.id AND t.attempt = o.attempt
 JOIN payment_details d ON d.due_day = $1 AND d.id = o.id

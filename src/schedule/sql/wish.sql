@@ -6,7 +6,7 @@
 -- database is not released (R17).
 -- `gateways` is read without a lock: what it says is configuration, and one that changes at this instant may
 -- be read either way.
---   $1 due day   $2 payment id   $3 actor   $4 shard
+--   $1 due day   $2 payment id   $3 actor   $4 shard   $5 done by   $6 detail
 WITH moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at, lineage_is_released() AS released
 ), wished AS (
@@ -19,7 +19,7 @@ WITH moment AS MATERIALIZED (
             THEN greatest(least(p.next_attempt_at, m.at), p.due_at) ELSE p.next_attempt_at END,
         history_seq = p.history_seq + 1,
         history_hash = history_hash(p.history_hash, p.id, p.history_seq + 1, p.status, p.status, 'cancel_wished',
-            'actor:' || $3::text, p.fence, p.attempt, p.epoch, m.at, '{}'),
+            $5::text, p.fence, p.attempt, p.epoch, m.at, $6::text),
         last_xid = greatest(pg_current_xact_id(), p.last_xid)
     FROM moment m, gateways g
     WHERE p.due_day = $1 AND p.id = $2 AND p.actor_id = $3 AND g.name = p.gateway AND g.voids_by_key
@@ -33,8 +33,8 @@ WITH moment AS MATERIALIZED (
 ), history AS (
     INSERT INTO payment_history (payment_id, seq, was, became, cause, done_by, fence, attempt, epoch, at,
                                  detail, hash, xid, actor_id)
-    SELECT w.id, w.history_seq, w.status, w.status, 'cancel_wished', 'actor:' || $3::text, w.fence, w.attempt,
-           w.epoch, w.at, '{}', w.history_hash, w.last_xid, $3
+    SELECT w.id, w.history_seq, w.status, w.status, 'cancel_wished', $5::text, w.fence, w.attempt,
+           w.epoch, w.at, $6::text, w.history_hash, w.last_xid, $3
     FROM wished w
 ), notice AS (
     INSERT INTO due_notices (shard, payment_id, payment_day, gateway, lane, due_at, not_before, attempt)

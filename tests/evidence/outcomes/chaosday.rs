@@ -11,6 +11,7 @@ use crate::once::folder;
 use crate::support::eventually;
 use crate::support::installation::Installation;
 use crate::support::mixed::{Crew, EVERY_KIND, Plan, Ran, Trouble, run};
+use crate::support::people::{Console, DECIDES};
 use crate::support::records::{look, topics};
 use crate::support::stub::{Ran as Told, client};
 use chrono::{DateTime, Days, NaiveDate, TimeDelta, Utc};
@@ -19,7 +20,7 @@ use punctual::gateway::{HttpGateway, Settlements};
 use punctual::platform::clock::Host;
 use punctual::platform::config;
 use punctual::reconcile::{Order, Reconciled, Terms, reconcile};
-use punctual::schedule::{Access, Postgres, Purpose, Shorter};
+use punctual::schedule::{Access, Postgres, Purpose, Shorter, Withdrawn};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 use std::collections::{BTreeMap, BTreeSet};
@@ -184,6 +185,7 @@ impl Bench {
             asked_by: Operator("key:night-shift".to_owned()),
             seen_at: self.seen_at,
             if_shorter: Shorter::Refuse,
+            if_withdrawn: Withdrawn::Refuse,
             purpose: Purpose::Count,
         };
         let terms = Terms::read(2, "automatic").expect("a word of the setting");
@@ -245,9 +247,11 @@ async fn by_people(figures: &mut Figures, site: &Installation, database: &mut Pg
         others.len(),
         &others,
     );
+    let ann = Console::of(site, "ann", &DECIDES, "api-1");
     for item in open {
         let number = item.number.to_string();
-        let mended = by_person(site, &["reconcile", "repair", &number, "--reason", REASON, "--yes"]).await;
+        let mended =
+            by_person(site, &ann, &["reconcile", "repair", &number, "--reason", REASON, "--yes"]).await;
         let is_open: String = sqlx::query_scalar("SELECT status FROM reconciliation_items WHERE number = $1")
             .bind(item.number)
             .fetch_one(&mut *database)
@@ -256,7 +260,8 @@ async fn by_people(figures: &mut Figures, site: &Installation, database: &mut Pg
         if is_open == "repaired" {
             continue;
         }
-        let closed = by_person(site, &["reconcile", "dismiss", &number, "--reason", REASON, "--yes"]).await;
+        let closed =
+            by_person(site, &ann, &["reconcile", "dismiss", &number, "--reason", REASON, "--yes"]).await;
         if closed.code != Some(0) {
             println!(
                 "      {item:?}: {:?} {}, then {:?} {}",
@@ -269,9 +274,9 @@ async fn by_people(figures: &mut Figures, site: &Installation, database: &mut Pg
     }
 }
 
-async fn by_person(site: &Installation, arguments: &[&str]) -> Told {
+async fn by_person(site: &Installation, person: &Console, arguments: &[&str]) -> Told {
     let mut command = client(site.url("api-1"));
-    command.env("PUNCTUAL_API_KEY", &site.api_key).args(arguments);
+    command.env("PUNCTUAL_API_KEY", person.key()).args(arguments);
     command.output().await.expect("the binary runs").into()
 }
 

@@ -100,7 +100,7 @@ async fn endpoint(site: &Installation, url: &str) -> (String, String) {
     let made: Value = serde_json::from_str(&answer.text().await.expect("a body")).expect("JSON");
     assert_eq!(status, 201, "{made}");
     let text = |name: &str| made[name].as_str().unwrap_or_else(|| panic!("{name} in {made}")).to_owned();
-    (text("id"), text("secret"))
+    (text("endpointId"), text("secret"))
 }
 
 /// Every event arrives at least once.

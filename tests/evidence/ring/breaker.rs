@@ -90,7 +90,7 @@ async fn watch(site: &Installation, until: DateTime<Utc>) -> Vec<Look> {
         let at = Utc::now();
         for (place, text) in open.iter_mut().zip(said) {
             *place = text.lines().any(|line| {
-                line.starts_with("punctual_gateway_breaker_open{") && line.trim_end().ends_with(" 1")
+                line.starts_with("punctual_gateway_breaker_state{") && !line.trim_end().ends_with(" 0")
             });
         }
         looks.push(Look { at, open });

@@ -2,6 +2,7 @@
 
 use crate::schedule::world::{World, gateway};
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
+use punctual::domain::guard_cases::payment;
 use punctual::domain::ids::{Operator, PaymentId};
 use punctual::domain::matching::Class;
 use punctual::domain::money::Currency;
@@ -11,10 +12,11 @@ use punctual::domain::state::Status;
 use punctual::platform::dice::{Dice, Os};
 use punctual::schedule::{
     CompareOrder, Compared, LineSum, NewReport, Purpose, ReconciliationItem, ReconciliationItemFilter,
-    ReconciliationRun, ReportBegun, Shorter,
+    ReconciliationRun, ReportBegun, Shorter, WithdrawAnswer, WithdrawOrder, Withdrawn,
 };
 use sha2::{Digest, Sha256};
 use sqlx::postgres::PgConnection;
+use uuid::Uuid;
 
 pub const GRACE: u32 = 1;
 
@@ -61,6 +63,7 @@ pub fn report(day: NaiveDate, lines: &[Line]) -> NewReport {
         gateway: gateway(),
         day,
         format: "sandbox".into(),
+        options: String::new(),
         source: String::new(),
         sha256: all.finalize().into(),
         asked_by: Operator("key:alice".into()),
@@ -73,6 +76,7 @@ pub fn report(day: NaiveDate, lines: &[Line]) -> NewReport {
             ..LineSum::of(Kind::Charge, eur(), eur())
         }],
         purpose: Purpose::Count,
+        if_withdrawn: Withdrawn::Refuse,
     }
 }
 
@@ -93,6 +97,13 @@ pub async fn compare(world: &World, day: NaiveDate) -> Compared {
     world.worker.compare_day(&order).await.expect("compared")
 }
 
+/// Alice's word that a report is wrong.
+pub async fn withdraw(world: &World, run: Uuid) -> WithdrawAnswer {
+    let (by, reason) = (Operator("key:alice".into()), "of another account".into());
+    let order = WithdrawOrder { run, by, reason, approval: Os.claim_id().0 };
+    world.api.withdraw_report(&order).await.expect("an answer")
+}
+
 /// Loads and compares.
 pub async fn reconcile(world: &World, day: NaiveDate, lines: &[Line]) -> Compared {
     load(world, &report(day, lines), lines).await;
@@ -109,7 +120,7 @@ pub async fn items_of(world: &World, payment: PaymentId) -> Vec<ReconciliationIt
 
 /// The classes and states of a payment's differences.
 pub async fn told(world: &World, payment: PaymentId) -> Vec<(Class, String)> {
-    let of = |item: ReconciliationItem| (item.class, item.status.as_str().to_owned());
+    let of = |item: ReconciliationItem| (item.what.class, item.what.status.as_str().to_owned());
     items_of(world, payment).await.into_iter().map(of).collect()
 }
 
@@ -174,4 +185,13 @@ pub async fn charged_at_noon(sql: &mut PgConnection, row: &Payment, day: NaiveDa
     .execute(sql)
     .await
     .expect("a history");
+}
+
+/// A payment that was due and charged at noon of the day.
+pub async fn paid(sql: &mut PgConnection, n: u64, day: NaiveDate) -> Payment {
+    let noon = day.and_hms_opt(12, 0, 0).expect("noon").and_utc();
+    let row = payment(noon + TimeDelta::hours(1), n, Status::Completed);
+    put(sql, &row).await;
+    charged_at_noon(sql, &row, day).await;
+    row
 }

@@ -4,7 +4,7 @@ use super::desk::{charge, items_of, put, reconcile};
 use crate::schedule::world::World;
 use punctual::domain::guard_cases::payment;
 use punctual::domain::ids::PaymentId;
-use punctual::domain::matching::{Class, Place};
+use punctual::domain::matching::{Class, Name, Place};
 use punctual::domain::matching_cases::cases;
 use punctual::domain::payment::Payment;
 use punctual::domain::settlement::{Kind, Line};
@@ -22,8 +22,9 @@ async fn every_case_of_the_rules_is_classed_alike_by_the_statements() {
     for (n, case) in (1_u64..).zip(cases()) {
         let like = payment(now, n, case.ours.as_ref().map_or(Status::Pending, |ours| ours.status));
         if let Some(ours) = &case.ours {
-            put(&mut sql, &Payment { gateway: ours.gateway.clone(), amount: ours.amount, ..like.clone() })
-                .await;
+            let gateway_ref = (case.theirs.name == Name::Another).then(|| format!("known-{n}"));
+            let (gateway, amount) = (ours.gateway.clone(), ours.amount);
+            put(&mut sql, &Payment { gateway, amount, gateway_ref, ..like.clone() }).await;
         }
         let day = like.id.due_day();
         if case.theirs.place == Place::Extra {
@@ -46,8 +47,8 @@ async fn every_case_of_the_rules_is_classed_alike_by_the_statements() {
     let found = super::desk::items(&world, Default::default()).await;
     for (reference, (name, expect)) in expected {
         let of: Vec<_> =
-            found.iter().filter(|item| item.reference.as_deref() == Some(reference.as_str())).collect();
-        let told: Option<(Class, &str)> = of.first().map(|item| (item.class, item.field.as_str()));
+            found.iter().filter(|item| item.what.reference.as_deref() == Some(reference.as_str())).collect();
+        let told: Option<(Class, &str)> = of.first().map(|item| (item.what.class, item.what.field.as_str()));
         assert_eq!(told, expect, "{name}");
         assert!(of.len() <= 1, "{name}: {of:?}");
     }
@@ -80,7 +81,7 @@ async fn a_row_in_two_reports_is_one_charge_and_twice_in_one_report_is_two() {
     assert_eq!(compared.counts, BTreeMap::from([(Class::DuplicateCharge, 1)]));
     assert_eq!(items_of(&world, once.id).await, []);
     let item = items_of(&world, twice.id).await.remove(0);
-    assert_eq!((item.ours.as_deref(), item.theirs.as_deref()), (Some("1"), Some("2")));
+    assert_eq!((item.what.ours.as_deref(), item.what.theirs.as_deref()), (Some("1"), Some("2")));
 }
 
 #[tokio::test]

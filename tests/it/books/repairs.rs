@@ -10,15 +10,15 @@ use punctual::domain::repair_cases::{Known, RepairCase, cases};
 use punctual::domain::state::Status;
 use punctual::platform::dice::{Dice, Os};
 use punctual::schedule::{
-    ActTerms, ApprovalVerdict, CarriedOut, Decided, RECONCILIATION, RepairAnswer, RepairDone, RepairOrder,
-    RepairsOrder,
+    ActTerms, ApprovalVerdict, CarriedOut, Decided, NewReport, RECONCILIATION, RepairAnswer, RepairDone,
+    RepairOrder, RepairsOrder, WithdrawAnswer,
 };
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection, Row};
 use uuid::Uuid;
 
-/// The row, what is known of the reference, the difference, and the approval, if two stand behind it.
-async fn set_up(sql: &mut PgConnection, case: &RepairCase) -> (i64, Option<Uuid>) {
+/// The row, and why it is held.
+async fn set_up_row(sql: &mut PgConnection, case: &RepairCase) {
     put(sql, &case.row).await;
     if case.row.status == Status::Parked {
         sqlx::query("INSERT INTO parked VALUES ($1, 'outcome_unknown', now(), '{}')")
@@ -27,6 +27,20 @@ async fn set_up(sql: &mut PgConnection, case: &RepairCase) -> (i64, Option<Uuid>
             .await
             .expect("parked");
     }
+    if let Some(reason) = case.row.reason {
+        sqlx::query("UPDATE payments SET status_reason = $3 WHERE due_day = $1 AND id = $2")
+            .bind(case.row.id.due_day())
+            .bind(case.row.id.as_uuid())
+            .bind(reason.as_str())
+            .execute(sql)
+            .await
+            .expect("held");
+    }
+}
+
+/// All of it: what is known of the reference, the difference, and the approval, if two stand behind it.
+async fn set_up(sql: &mut PgConnection, case: &RepairCase) -> (i64, Option<Uuid>) {
+    set_up_row(sql, case).await;
     let whose = match case.known {
         Known::Nothing => None,
         Known::OfIt | Known::OfItOtherwise => Some(case.row.id.as_uuid()),
@@ -201,14 +215,22 @@ async fn a_line_of_a_report_that_does_not_count_any_more_repairs_nothing() {
     let lines = [charge(1, row.id, "ch_1", day)];
     let wrong = load(&world, &report(day, &lines), &lines).await;
     compare(&world, day).await;
-    let by = Operator("key:alice".into());
-    assert!(world.api.withdraw_report(wrong.id, &by, "of another account").await.expect("withdrawn"));
+    let item = items_of(&world, row.id).await.remove(0);
+    assert!(matches!(super::desk::withdraw(&world, wrong.id).await, WithdrawAnswer::Done(_)));
     let repairs = world.worker.repair_day(&safe()).await.expect("looked at");
-    assert_eq!((repairs.completed, repairs.parked, repairs.refused[&NotRepaired::NotOpen]), (0, 0, 1));
+    assert_eq!((repairs.completed, repairs.parked, repairs.refused.len()), (0, 0, 0), "nothing is open");
+    // Nor by an item that somebody still has before them.
+    world
+        .run(&format!("UPDATE reconciliation_items SET status = 'open' WHERE number = {}", item.number))
+        .await;
+    let repairs = world.worker.repair_day(&safe()).await.expect("looked at");
+    assert_eq!((repairs.completed, repairs.refused[&NotRepaired::NotOpen]), (0, 1));
     let status = format!("SELECT status FROM payments WHERE id = '{}'", row.id);
     assert_eq!(world.one::<String>(&status).await, "UNKNOWN");
     // The right one has the line as well: it is found by that one now.
-    reconcile(&world, day, &lines).await;
+    let right = NewReport { sha256: [7; 32], ..report(day, &lines) };
+    load(&world, &right, &lines).await;
+    compare(&world, day).await;
     assert_eq!(world.worker.repair_day(&safe()).await.expect("repaired").completed, 1);
     assert_eq!(world.one::<String>(&status).await, "COMPLETED");
 }
@@ -251,7 +273,8 @@ async fn a_failed_payment_is_completed_by_two_and_takes_its_external_id_back_fro
             .expect("decided")
     };
     assert!(matches!(decide("key:alice").await, Decided::SamePerson(_)));
-    let done = RepairDone { status: Status::Completed, has_moved: true, parked_another: true };
+    let done =
+        RepairDone { status: Status::Completed, has_moved: true, ended_refund: false, parked_another: true };
     let decided = decide("key:bob").await;
     assert!(matches!(&decided, Decided::Approved(_, CarriedOut::Repaired(it)) if *it == done), "{decided:?}");
     let holder: Uuid = world.one("SELECT payment_id FROM external_ids WHERE external_id = 'rent'").await;
@@ -284,7 +307,7 @@ async fn a_dismissed_difference_keeps_its_reason_however_often_it_is_found() {
     assert_eq!(compare(&world, day).await.open, 0);
     let item = items_of(&world, row.id).await.remove(0);
     assert_eq!(
-        (item.status.as_str(), item.decided_reason.as_deref()),
+        (item.what.status.as_str(), item.decided_reason.as_deref()),
         ("dismissed", Some("given back by hand"))
     );
     let acts: i64 = world.one("SELECT count(*) FROM operator_acts WHERE act = 'dismiss_item'").await;

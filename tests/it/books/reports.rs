@@ -1,26 +1,19 @@
 //! Reports that come twice, too early, too short or wrong, and what a later one settles.
 
 use super::desk::{
-    charge, charged_at_noon, compare, days_ago, items, load, put, reconcile, report, told, with_past,
+    charge, charged_at_noon, compare, days_ago, items, load, paid, put, reconcile, report, told, with_past,
+    withdraw,
 };
 use crate::schedule::world::{World, gateway};
-use chrono::{NaiveDate, TimeDelta};
+use chrono::TimeDelta;
 use punctual::domain::guard_cases::payment;
 use punctual::domain::ids::{Operator, PaymentId};
 use punctual::domain::matching::Class;
-use punctual::domain::payment::Payment;
 use punctual::domain::state::Status;
-use punctual::schedule::{CompareOrder, NewReport, Purpose, ReportBegun, ReportStatus, Shorter};
-use sqlx::postgres::PgConnection;
-
-/// A payment that was due and charged at noon of the day.
-async fn paid(sql: &mut PgConnection, n: u64, day: NaiveDate) -> Payment {
-    let noon = day.and_hms_opt(12, 0, 0).expect("noon").and_utc();
-    let row = payment(noon + TimeDelta::hours(1), n, Status::Completed);
-    put(sql, &row).await;
-    charged_at_noon(sql, &row, day).await;
-    row
-}
+use punctual::schedule::{
+    CompareOrder, NewReport, Purpose, ReportBegun, ReportStatus, Shorter, WithdrawAnswer,
+};
+use sqlx::{AssertSqlSafe, Executor};
 
 async fn begin(world: &World, new: &NewReport, if_shorter: Shorter) -> ReportBegun {
     world.worker.begin_report(new, if_shorter).await.expect("an answer")
@@ -62,7 +55,35 @@ async fn the_same_file_twice_changes_nothing_and_a_shorter_one_has_to_be_wanted(
     assert_eq!((compared.open, compared.gone, compared.matched), (0, 1, 1));
     let old = world.worker.reconciliation_run(first.id).await.expect("found").expect("kept");
     assert_eq!((old.status, old.superseded_by), (ReportStatus::Superseded, Some(shorter.id)));
-    assert_eq!(items(&world, Default::default()).await[0].status.as_str(), "superseded");
+    assert_eq!(items(&world, Default::default()).await[0].what.status.as_str(), "superseded");
+}
+
+#[tokio::test]
+async fn the_planner_knows_the_lines_of_a_report_before_they_are_compared() {
+    let world = World::new().await;
+    let day = days_ago(&world, 1).await;
+    let knows = |table: &str, report: &NewReport| {
+        format!(
+            "SELECT count(*) FROM pg_class c JOIN pg_stats s ON s.tablename = c.relname AND s.attname = 'run_id'
+             WHERE c.relname = '{table}' AND c.reltuples = 3 AND s.most_common_vals::text LIKE '%{}%'",
+            report.id
+        )
+    };
+    let table = format!("settlement_lines_{}", day.format("%Y%m%d"));
+    let id = payment(world.now().await, 1, Status::Completed).id;
+    let lines = [charge(1, id, "ch_1", day), charge(2, id, "ch_2", day), charge(3, id, "ch_3", day)];
+    let counts = report(day, &lines);
+    load(&world, &counts, &lines).await;
+    assert_eq!(world.one::<i64>(&knows(&table, &counts)).await, 1);
+
+    let before = days_ago(&world, 2).await;
+    let trial = NewReport { purpose: Purpose::Trial, ..report(before, &lines) };
+    let table = format!("settlement_lines_{}", before.format("%Y%m%d"));
+    assert_eq!(begin(&world, &trial, Shorter::Refuse).await, ReportBegun::Begun);
+    world.worker.load_lines(&trial, lines.to_vec()).await.expect("loaded");
+    assert_eq!(world.one::<i64>(&knows(&table, &trial)).await, 0, "not yet");
+    world.worker.ready_lines(&trial).await.expect("ready");
+    assert_eq!(world.one::<i64>(&knows(&table, &trial)).await, 1);
 }
 
 #[tokio::test]
@@ -170,8 +191,8 @@ async fn a_charge_of_an_id_that_has_no_row_is_lost_until_its_report_is_withdrawn
         1,
         "a dismissal charges nobody twice"
     );
-    assert!(world.api.withdraw_report(run.id, &by, "of another installation").await.expect("withdrawn"));
-    assert!(!world.api.withdraw_report(run.id, &by, "again").await.expect("answered"));
+    assert!(matches!(withdraw(&world, run.id).await, WithdrawAnswer::Done(_)));
+    assert_eq!(withdraw(&world, run.id).await, WithdrawAnswer::DoesNotCount);
     compare(&world, day).await;
     assert_eq!(world.one::<i64>("SELECT count(*) FROM lost_charges").await, 0);
     // The right report of the day is not kept out.
@@ -219,4 +240,16 @@ async fn lines_are_forgotten_by_the_day_and_the_differences_stay() {
     assert_eq!(world.worker.drop_old_settlements(5).await.expect("dropped"), 0);
     assert_eq!(world.one::<i64>("SELECT count(*) FROM settlement_lines").await, 1);
     assert_eq!(items(&world, Default::default()).await.len(), 2);
+    for drop in ["drop_old_settlements", "drop_drained_webhook_days"] {
+        for keep in ["-1", "0", "NULL"] {
+            let mut sql = world.sql().await;
+            sql.execute("SET ROLE punctual_worker").await.expect("a member");
+            let act = format!("SELECT {drop}({keep})");
+            let refused =
+                sql.execute(AssertSqlSafe(act)).await.expect_err("days to come are none that are old");
+            let code = refused.as_database_error().and_then(|db| db.code().map(|code| code.into_owned()));
+            assert_eq!(code.as_deref(), Some("22023"), "{drop}({keep}): {refused}");
+        }
+    }
+    assert_eq!(world.one::<i64>("SELECT count(*) FROM settlement_lines").await, 1, "nothing was dropped");
 }

@@ -1,6 +1,7 @@
 //! The quarantine, as the document has it; it is over when this ends.
 
 use super::{Desk, Held, named};
+use chrono::{SecondsFormat, SubsecRound, TimeDelta, Utc};
 use serde_json::{Value, json};
 
 pub(super) async fn entered_and_released(desk: &Desk<'_>, held: &mut Held) {
@@ -13,6 +14,13 @@ pub(super) async fn entered_and_released(desk: &Desk<'_>, held: &mut Held) {
     let named_day =
         lacks.json()["errors"][0]["detail"].as_str().is_some_and(|it| it.starts_with("sandbox, "));
     assert!(named_day, "{}", lacks.text);
+    let since =
+        (Utc::now() - TimeDelta::days(3)).trunc_subsecs(0).to_rfc3339_opts(SecondsFormat::AutoSi, true);
+    let earlier = json!({"reason": "the backup is of then", "lostFrom": since});
+    let altered = desk.ask(held, "enterQuarantine", "", Some(&earlier)).await;
+    assert_eq!((altered.status, &altered.json()["data"][0]["lostFrom"]), (200, &json!(since)));
+    let advice = altered.json()["advice"].as_str().unwrap_or_default().to_owned();
+    assert!(advice.contains("two people") && altered.json()["releasableFrom"].is_string(), "{advice}");
     let anyway = json!({"reason": "a test", "anyway": true});
     let asked = desk.ask(held, "releaseQuarantine", "", Some(&anyway)).await;
     assert_eq!((asked.status, &asked.json()["quarantined"]), (202, &Value::Bool(true)));

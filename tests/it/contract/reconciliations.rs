@@ -7,15 +7,15 @@ use serde_json::json;
 use sqlx::{AssertSqlSafe, PgConnection};
 
 /// A report of yesterday that counts; its id.
-async fn report(sql: &mut PgConnection) -> String {
+async fn report(sql: &mut PgConnection, source: &str, lines: i64) -> String {
     let made = "INSERT INTO reconciliation_runs (id, gateway, day, format, source, sha256, asked_by, status, lines,
                     is_complete, seen_at, finished_at, counts, sums)
-                VALUES (gen_random_uuid(), 'sandbox', (now() AT TIME ZONE 'UTC')::date - 1, 'sandbox', '', sha256('x'),
-                    'test', 'compared', 1, true, now(), now(), '{\"matched\": 1}',
+                VALUES (gen_random_uuid(), 'sandbox', (now() AT TIME ZONE 'UTC')::date - 1, 'sandbox', $1, sha256($1::bytea),
+                    'test', 'compared', $2, true, now(), now(), '{\"matched\": 1}',
                     '[{\"kind\": \"charge\", \"currency\": \"EUR\", \"netCurrency\": \"EUR\", \"lines\": 1,
                        \"grossMinor\": 5, \"feeMinor\": 1, \"netMinor\": 4}]')
                 RETURNING id::text";
-    sqlx::query_scalar(made).fetch_one(sql).await.expect("a report")
+    sqlx::query_scalar(made).bind(source).bind(lines).fetch_one(sql).await.expect("a report")
 }
 
 /// A difference of this class, about this payment if one is named; its number.
@@ -27,7 +27,7 @@ async fn item(sql: &mut PgConnection, class: &str, payment: Option<&str>, minor:
          SELECT gen_random_uuid(), r.id, r.gateway, r.day, '{class}', 'open', {payment}, 'a key', 'ch_' || gen_random_uuid(),
              'status', 'PARKED', 'charged', {minor}, 'EUR',
              jsonb_build_object('run', r.id, 'day', r.day, 'line', 1, 'atLine', 2, 'rawHash', repeat('ab', 32))
-         FROM reconciliation_runs r
+         FROM reconciliation_runs r WHERE r.source = ''
          RETURNING number::text"
     );
     sqlx::query_scalar(AssertSqlSafe(made)).fetch_one(sql).await.expect("a difference")
@@ -35,7 +35,8 @@ async fn item(sql: &mut PgConnection, class: &str, payment: Option<&str>, minor:
 
 pub(super) async fn told(desk: &Desk<'_>, held: &mut Held, sql: &mut PgConnection, parked: &str) {
     let why = json!({"reason": "a test"});
-    let run = report(sql).await;
+    // One that nothing hangs on, and one whose lines nobody knows any more.
+    let (wrong, run) = (report(sql, "wrong", 0).await, report(sql, "", 1).await);
     let created = desk.api.post("reconciled", &new_payment(TimeDelta::hours(1))).await;
     let cancelled = created.json()["paymentId"].as_str().expect("an id").to_owned();
     assert_eq!(desk.api.payment("DELETE", &cancelled).await.status, 200);
@@ -58,8 +59,9 @@ pub(super) async fn told(desk: &Desk<'_>, held: &mut Held, sql: &mut PgConnectio
         ("repairReconciliationItem", &of_cancelled, 202, ""),
         ("dismissReconciliationItem", &late, 200, ""),
         ("dismissReconciliationItem", &late, 409, "item_decided"),
-        ("withdrawReconciliation", &run, 200, ""),
-        ("withdrawReconciliation", &run, 409, "report_does_not_count"),
+        ("withdrawReconciliation", &run, 202, ""),
+        ("withdrawReconciliation", &wrong, 200, ""),
+        ("withdrawReconciliation", &wrong, 409, "report_does_not_count"),
     ] {
         let answer = desk.ask(held, id, item, Some(&why)).await;
         assert_eq!(answer.status, status, "{id} {item}: {}", answer.text);

@@ -47,7 +47,8 @@ async fn a_backlog_of_one_endpoint_and_a_full_day_cost_a_look_into_an_index() {
             "webhooks_note",
             format!(
                 "{day}, {day} + interval '1 day', 'p', {key}, ARRAY[1::bigint], ARRAY['delivered'],
-            ARRAY[0::bigint], ARRAY[now()], ARRAY[1], ARRAY[200::smallint], ARRAY[NULL::text], ARRAY['']"
+            ARRAY[0::bigint], ARRAY[now()], ARRAY[1], ARRAY[200::smallint], ARRAY[NULL::text], ARRAY[''],
+            ARRAY['http://127.0.0.1:9/live']"
             ),
             5.0,
         ),

@@ -4,8 +4,10 @@ use super::{Site, Wanted, secret};
 use crate::schedule::world::ACTOR;
 use chrono::Utc;
 use punctual::domain::ids::Operator;
-use punctual::domain::webhook::WebhookSecret;
-use punctual::schedule::{Became, OwedEvent, Stops, TakenWebhook, TryMet};
+use punctual::domain::webhook::{WebhookSecret, WhyDisabled};
+use punctual::schedule::{
+    Became, EndpointAnswer, EndpointChange, EndpointSwitch, OwedEvent, Stops, TakenWebhook, TryMet,
+};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use uuid::Uuid;
@@ -41,6 +43,7 @@ impl Site {
 fn met(taken: &TakenWebhook, became: Became, status: u16) -> TryMet {
     TryMet {
         place: taken.place,
+        receiver: taken.receiver.clone(),
         fence: taken.fence,
         became,
         endpoint: Some(Stops::Nothing),
@@ -246,9 +249,41 @@ async fn an_endpoint_that_is_gone_or_has_failed_for_days_is_disabled_and_its_own
     }
     site.world.run("UPDATE webhook_deliveries SET lease_until = NULL, lease_holder = NULL, next_try_at = now() - interval '1 s' WHERE status = 'pending'").await;
     assert_eq!(site.take("a", 10).await, [], "nothing more is sent");
-    let enabled = site.world.api.enable_webhook_endpoint(ACTOR, failing, Operator("tester".into())).await;
+    let by = Operator("tester".into());
+    let enabled = site.world.api.switch_webhook_endpoint(ACTOR, failing, EndpointSwitch::On, by).await;
     enabled.expect("an answer");
     assert_eq!(site.take("a", 10).await.len(), 3, "what is owed stays owed");
+}
+
+#[tokio::test]
+async fn what_the_old_address_says_is_not_held_against_the_one_that_its_owner_gave_it_meanwhile() {
+    let site = Site::new().await;
+    let endpoint = site.endpoint(Wanted::all(URL)).await;
+    site.owed(endpoint, 3).await;
+    let taken = site.take("a", 2).await;
+    let change = EndpointChange { url: Some("http://127.0.0.1:9/new".into()), ..Default::default() };
+    let by = Operator("tester".into());
+    let changed = site.world.api.change_webhook_endpoint(ACTOR, endpoint, change, by).await;
+    assert_eq!(changed.expect("an answer"), EndpointAnswer::Done);
+    let gone = TryMet { endpoint: Some(Stops::ForGood), ..met(&taken[0], Became::Failed, 410) };
+    let tries = [gone, again(&taken[1], 500)];
+    let noted = site.world.worker.note_webhooks("a", &tries, CAP, DAYS).await.expect("an answer");
+    assert_eq!((noted.noted.len(), noted.disabled), (2, Vec::new()), "logged, and said of another");
+    let well =
+        "SELECT disabled_at IS NULL AND failing_since IS NULL AND hold_until IS NULL FROM webhook_endpoints";
+    assert!(site.world.one::<bool>(well).await);
+    assert_eq!(
+        site.count("status = 'pending' AND rung = 0 AND last_status = 410").await,
+        1,
+        "the new one is owed it"
+    );
+    // Said of itself, it counts.
+    let now = site.take("a", 1).await.remove(0);
+    assert_eq!(now.receiver.url, "http://127.0.0.1:9/new");
+    let gone = TryMet { endpoint: Some(Stops::ForGood), ..met(&now, Became::Failed, 410) };
+    let noted = site.world.worker.note_webhooks("a", &[gone], CAP, DAYS).await.expect("an answer");
+    assert_eq!(noted.disabled, [(endpoint, WhyDisabled::Gone)]);
+    assert_eq!(site.count("status = 'failed'").await, 1);
 }
 
 #[tokio::test]

@@ -23,7 +23,7 @@ async fn ask(world: &World, payment: PaymentId, kind: ApprovalKind, version: i32
     let new = NewApproval {
         id: Os.claim_id().0,
         kind,
-        payment,
+        payment: Some(payment),
         asked_by: alice(),
         reason: "it was declined, and the card is good again".into(),
         request: json!({"version": version}),

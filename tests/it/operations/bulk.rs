@@ -2,6 +2,7 @@
 
 use super::{alice, bob, parked, parks, retryable, settle};
 use crate::schedule::world::{World, answer, decision, declined};
+use crate::support::eventually;
 use punctual::domain::decision::Decision;
 use punctual::domain::ids::{GatewayName, PaymentId};
 use punctual::domain::money::{Currency, Minor, Money};
@@ -11,6 +12,7 @@ use punctual::domain::verdict::DeclineClass;
 use punctual::platform::dice::{Dice, Os};
 use punctual::schedule::{BulkStatus, BulkStep, BulkSwitched, BulkTerms, NewBulk, ParkedFilter};
 use std::collections::BTreeMap;
+use std::time::Duration;
 use uuid::Uuid;
 
 /// Above this a second person is needed; the payments of these tests are of 12,345.
@@ -176,6 +178,94 @@ async fn a_batch_that_dies_has_not_happened_and_another_goes_on() {
     dying.close_hard().await.expect("dead");
     let done = worked_off(&world, id).await;
     assert_eq!(done.outcomes.values().sum::<i64>(), 7);
+}
+
+/// A batch that waits for a payment which somebody else holds; answers the session that holds it.
+async fn held_up(world: &World, payment: PaymentId) -> (sqlx::PgConnection, tokio::task::JoinHandle<bool>) {
+    use sqlx::{AssertSqlSafe, Executor};
+    let mut holder = world.sql().await;
+    holder.execute("BEGIN").await.expect("begun");
+    let hold = format!("SELECT 1 FROM payments WHERE id = '{payment}' FOR UPDATE");
+    holder.execute(AssertSqlSafe(hold)).await.expect("held");
+    let worker = world.worker.clone();
+    let batch = tokio::spawn(async move { worker.step_bulk(&terms()).await.is_ok() });
+    eventually("the batch waits for the payment", Duration::from_secs(20), || async {
+        (world.one::<i64>(WAITING).await == 1).then_some(())
+    })
+    .await;
+    (holder, batch)
+}
+
+/// Keepers that wait for a lock in this database.
+const WAITING: &str = "SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%redrive_parked%'";
+
+#[tokio::test]
+async fn a_keeper_that_is_killed_in_the_middle_of_a_batch_released_nobody_of_it() {
+    let world = World::new().await;
+    let released = crowd(&world).await;
+    let id = started(&world, unknown(), 500).await;
+    let (holder, batch) = held_up(&world, released[2]).await;
+    let killed = WAITING.replace("count(*)", "count(pg_terminate_backend(pid))");
+    assert_eq!(world.one::<i64>(&killed).await, 1);
+    assert!(!batch.await.expect("it ended"), "its batch is said to have failed");
+    drop(holder);
+    for payment in &released {
+        assert_eq!(world.row(*payment).await.status, Status::Parked, "{payment}");
+    }
+    let stands = world.api.bulk(id).await.expect("read").expect("exists");
+    assert_eq!((stands.status, stands.outcomes.len()), (BulkStatus::Running, 0));
+    let wanted = [("declined_for_good", 1), ("needs_approval", 1), ("redriven", 5)];
+    assert_eq!(worked_off(&world, id).await.outcomes, counts(&wanted));
+}
+
+#[tokio::test]
+async fn a_stop_in_the_middle_of_a_batch_waits_for_its_end_and_nothing_follows() {
+    let world = World::new().await;
+    let released = crowd(&world).await;
+    let id = started(&world, unknown(), 3).await;
+    let (mut holder, batch) = held_up(&world, released[1]).await;
+    let api = world.api.clone();
+    let stop = tokio::spawn(async move { api.switch_bulk(id, BulkStatus::Stopped, &bob(), "wait").await });
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+                 AND wait_event_type = 'Lock' AND query LIKE '%UPDATE bulk_redrives%'";
+    eventually("the stop waits for the batch", Duration::from_secs(20), || async {
+        (world.one::<i64>(waits).await == 1).then_some(())
+    })
+    .await;
+    sqlx::Executor::execute(&mut holder, "COMMIT").await.expect("let go");
+    assert!(batch.await.expect("it ended"), "the batch is whole");
+    let stopped = stop.await.expect("it ended").expect("stopped");
+    let BulkSwitched::Now(stands) = stopped else { panic!("{stopped:?}") };
+    assert_eq!((stands.status, stands.outcomes), (BulkStatus::Stopped, counts(&[("redriven", 3)])));
+    world.run("UPDATE bulk_redrives SET next_at = now()").await;
+    assert_eq!(world.worker.step_bulk(&terms()).await.expect("a step"), BulkStep::Nothing);
+    let left: i64 = world.one("SELECT count(*) FROM parked WHERE reason = 'outcome_unknown'").await;
+    assert_eq!(left, 4);
+}
+
+#[tokio::test]
+async fn a_selection_is_previewed_and_released_exactly_and_nobody_else() {
+    let world = World::new().await;
+    let released = crowd(&world).await;
+    let chosen = [released[0], released[3]];
+    let q = format!("id:{},{} amount:..20000", chosen[0], chosen[1]).parse().expect("a filter");
+    let filter = ParkedFilter { q: Some(q), ..Default::default() };
+    let made = world.api.create_bulk(&new(filter.clone(), 500), LIMIT).await.expect("made");
+    assert_eq!((made.preview.count, made.preview.needs_approval), (2, 0));
+    assert_eq!(made.preview.amounts, counts(&[("EUR", 2 * 12_345)]));
+    assert_eq!(made.filter, filter, "it is kept as it was asked for");
+    let id = started(&world, filter, 1).await;
+    assert_eq!(worked_off(&world, id).await.outcomes, counts(&[("redriven", 2)]));
+    for payment in released {
+        let wanted = if chosen.contains(&payment) { Status::Unknown } else { Status::Parked };
+        assert_eq!(world.row(payment).await.status, wanted, "{payment}");
+    }
+    let all = world.api.bulks(None, 10).await.expect("read");
+    assert_eq!(all.iter().map(|bulk| bulk.id).collect::<Vec<_>>(), [id, made.id], "the newest first");
+    let behind = world.api.bulks(Some(&all[0]), 10).await.expect("read");
+    assert_eq!(behind.iter().map(|bulk| bulk.id).collect::<Vec<_>>(), [made.id]);
+    assert_eq!(behind[0].status, BulkStatus::Stopped);
 }
 
 #[tokio::test]

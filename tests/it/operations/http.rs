@@ -10,24 +10,24 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// An interface whose payments a test parks, and two people.
-pub(super) struct Site {
-    pub(super) api: Api,
-    pub(super) worker: Postgres,
-    pub(super) alice: String,
-    pub(super) bob: String,
+pub(crate) struct Site {
+    pub(crate) api: Api,
+    pub(crate) worker: Postgres,
+    pub(crate) alice: String,
+    pub(crate) bob: String,
 }
 
 const PEOPLE: [&str; 3] = ["ops:read", "ops:redrive", "ops:approve"];
 
 impl Site {
-    pub(super) async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let api = Api::start(|api| api.due_grace = Duration::from_secs(3_600)).await;
         let worker = connect(&settings(&api.database.url), Access::Worker).await.expect("a worker connects");
         let (alice, bob) = (api.new_key("alice", &PEOPLE).await, api.new_key("bob", &PEOPLE).await);
         Self { api, worker, alice, bob }
     }
 
-    pub(super) async fn claimed(&self, key: &str, amount: i64) -> Claimed {
+    pub(crate) async fn claimed(&self, key: &str, amount: i64) -> Claimed {
         let due_at = (chrono::Utc::now() - chrono::TimeDelta::seconds(5)).to_rfc3339();
         let body = json!({"payee": "secret-payee", "amount": amount, "currency": "EUR", "dueAt": due_at});
         let created = self.api.post(key, &body).await;
@@ -38,7 +38,7 @@ impl Site {
     }
 
     /// A payment that is parked with an open send; its id.
-    pub(super) async fn parked(&self, key: &str, amount: i64) -> String {
+    pub(crate) async fn parked(&self, key: &str, amount: i64) -> String {
         let claimed = self.claimed(key, amount).await;
         let id = claimed.payment().id.to_string();
         let settled = self.worker.settle(vec![parks(claimed, Reason::OutcomeUnknown)]).await;
@@ -46,15 +46,15 @@ impl Site {
         id
     }
 
-    pub(super) async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
         send(self.api.anonymous("GET", path).bearer_auth(&self.alice), None).await
     }
 
-    pub(super) async fn post_as(&self, key: &str, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn post_as(&self, key: &str, path: &str, body: &Value) -> Answer {
         send(self.api.anonymous("POST", path).bearer_auth(key), Some(body)).await
     }
 
-    pub(super) async fn post(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
         self.post_as(&self.alice, path, body).await
     }
 }
@@ -81,6 +81,14 @@ async fn every_route_needs_the_scope_of_its_kind() {
         ("GET", "/v1/ops/parked".to_owned(), "ops:read"),
         ("GET", format!("/v1/ops/parked/{id}"), "ops:read"),
         ("GET", bulk.to_owned(), "ops:read"),
+        ("GET", "/v1/ops/bulk-redrives".to_owned(), "ops:read"),
+        ("GET", "/v1/ops/parked-counts".to_owned(), "ops:read"),
+        ("GET", "/v1/ops/payments".to_owned(), "ops:read"),
+        ("GET", format!("/v1/ops/payments/{id}"), "ops:read"),
+        ("GET", format!("/v1/ops/payments/{id}/history"), "ops:read"),
+        ("GET", format!("/v1/ops/payments/{id}/deliveries"), "ops:read"),
+        ("POST", format!("/v1/ops/payments/{id}/cancel"), "ops:redrive"),
+        ("POST", format!("/v1/ops/payments/{id}/payee"), "ops:redrive"),
         ("GET", "/v1/ops/approvals".to_owned(), "ops:read"),
         ("GET", approval.to_owned(), "ops:read"),
         ("GET", "/v1/ops/acts".to_owned(), "ops:read"),
@@ -307,6 +315,11 @@ async fn a_bulk_redrive_is_made_stopped_started_and_counted() {
         // What can match nothing is not what was meant.
         (json!({"reason": "x", "filter": {"gateway": "nope"}, "ratePerS": 5}), (422, "unknown_choice")),
         (json!({"reason": "x", "filter": {"actor": "nobody"}, "ratePerS": 5}), (422, "unknown_choice")),
+        (json!({"reason": "x", "filter": {"q": "actor:nobody"}, "ratePerS": 5}), (422, "unknown_choice")),
+        (json!({"reason": "x", "filter": {"q": "-gateway:nope"}, "ratePerS": 5}), (422, "unknown_choice")),
+        (json!({"reason": "x", "filter": {"q": "stauts:PARKED"}, "ratePerS": 5}), (400, "invalid_parameter")),
+        (json!({"reason": "x", "filter": {"q": "status:FAILED"}, "ratePerS": 5}), (400, "invalid_parameter")),
+        (json!({"reason": "x", "filter": {"q": "ref:ch_1"}, "ratePerS": 5}), (400, "invalid_parameter")),
         (
             json!({"reason": "x", "filter": {"dueFrom": "2027-01-01T00:00:00Z", "dueTo": "2026-01-01T00:00:00Z"}, "ratePerS": 5}),
             (422, "out_of_range"),
@@ -315,7 +328,8 @@ async fn a_bulk_redrive_is_made_stopped_started_and_counted() {
         let refused = site.post(bulks, &body).await.refusal();
         assert_eq!(refused, (refusal.0, refusal.1.to_owned()), "{body}");
     }
-    let filter = json!({"reason": "outcome_unknown", "actor": "tester", "dueFrom": "2020-01-01T00:00:00Z"});
+    let filter =
+        json!({"reason": "outcome_unknown", "actor": "tester", "q": "actor:tester due:2020-01-01.."});
     let made = site.post(bulks, &json!({"reason": "back", "filter": filter, "ratePerS": 100})).await;
     assert_eq!(made.status, 201, "{}", made.text);
     let made = made.json();
@@ -335,4 +349,10 @@ async fn a_bulk_redrive_is_made_stopped_started_and_counted() {
     );
     assert_eq!(site.post(&format!("{bulk}/stop"), &why()).await.refusal(), (409, "bulk_done".to_owned()));
     assert_eq!(site.get(&format!("{bulks}/x")).await.refusal(), (404, "bulk_not_found".to_owned()));
+    let listed = site.get(&format!("{bulks}?limit=1")).await.json();
+    assert_eq!((&listed["data"][0], &listed["nextCursor"]), (&done, &done["bulkId"]));
+    let behind = format!("{bulks}?limit=1&cursor={}", done["bulkId"].as_str().expect("an id"));
+    assert_eq!(site.get(&behind).await.json(), json!({"data": [], "nextCursor": null}));
+    let none = site.get(&format!("{bulks}?cursor=00000000-0000-4000-8000-000000000000")).await;
+    assert_eq!(none.refusal(), (400, "invalid_cursor".to_owned()));
 }

@@ -12,7 +12,7 @@ use punctual::domain::settlement::{Kind, Line};
 use punctual::domain::state::Status;
 use punctual::domain::verdict::DeclineClass;
 use punctual::platform::dice::{Dice, Os};
-use punctual::schedule::{CompareOrder, NewReport, Purpose, ReportBegun, Schedule, Shorter};
+use punctual::schedule::{CompareOrder, NewReport, Purpose, ReportBegun, Schedule, Shorter, Withdrawn};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -53,6 +53,7 @@ impl Site {
             gateway: GatewayName("sandbox".into()),
             day: today(),
             format: "sandbox".into(),
+            options: String::new(),
             source: String::new(),
             sha256: Sha256::digest(format!("{lines:?}")).into(),
             asked_by: Operator("test".into()),
@@ -61,6 +62,7 @@ impl Site {
             seen_at: Utc::now(),
             sums: Vec::new(),
             purpose: Purpose::Count,
+            if_withdrawn: Withdrawn::Accept,
         };
         let begun = self.worker.begin_report(&report, Shorter::Accept).await.expect("an answer");
         assert_eq!(begun, ReportBegun::Begun);
@@ -255,8 +257,50 @@ async fn a_wrong_report_is_withdrawn_once_and_counts_no_more() {
         withdrawn.text
     );
     assert_eq!(site.post(&path, &why).await.refusal(), (409, "report_does_not_count".to_owned()));
-    // The same file can be loaded again: nothing of it counts any more.
+    // Somebody says that it is right after all: nothing of it counts twice.
     site.reported(vec![line(1, "other-1", "ch_1", 100)]).await;
+}
+
+#[tokio::test]
+async fn a_report_that_explains_money_is_withdrawn_by_two_people_or_not_at_all() {
+    let site = Site::new().await;
+    let payment = site.parked("k1", 1_250).await;
+    let report = site.reported(vec![line(1, &format!("{payment}:0"), "ch_7", 1_250)]).await;
+    let repaired = site.act(&site.item_of(&payment).await, "repair").await;
+    assert_eq!(repaired.status, 200, "{}", repaired.text);
+    let path = format!("/v1/ops/reconciliations/{report}/withdraw");
+    let why = json!({"reason": "the report of another account"});
+    let asked = site.post(&path, &why).await;
+    let approval = asked.json();
+    assert_eq!(
+        (asked.status, &approval["kind"], &approval["paymentId"], &approval["request"]["report"]),
+        (202, &json!("withdraw"), &Value::Null, &json!(report)),
+        "{approval}"
+    );
+    assert_eq!(
+        site.post(&path, &why).await.json()["approvalId"],
+        approval["approvalId"],
+        "it is asked for once"
+    );
+    let listed = site.get("/v1/ops/approvals").await.json();
+    assert_eq!(listed["data"][0]["approvalId"], approval["approvalId"], "{listed}");
+    let shown = format!("/v1/ops/reconciliations/{report}");
+    assert_eq!(site.get(&shown).await.json()["status"], "compared", "one person is not enough");
+    let decision = format!("/v1/ops/approvals/{}/approve", approval["approvalId"].as_str().expect("an id"));
+    let alone = site.post(&decision, &json!({"reason": "me again"})).await;
+    assert_eq!(alone.refusal(), (403, "same_person".to_owned()));
+    let allowed = site.post_as(&site.bob, &decision, &json!({"reason": "seen it too"})).await;
+    assert_eq!(allowed.status, 200, "{}", allowed.text);
+    let stands = site.get(&shown).await.json();
+    assert_eq!(stands["status"], "superseded");
+    assert!(stands["withdrawnAt"].is_string(), "{stands}");
+    let acts = site.get(&format!("/v1/ops/acts?subject={report}")).await.json();
+    let acts: Vec<_> = acts["data"].as_array().expect("a list").iter().map(|act| &act["act"]).collect();
+    assert!(
+        ["ask_approval", "withdraw_report", "approve"].iter().all(|act| acts.contains(&&json!(act))),
+        "{acts:?}"
+    );
+    assert_eq!(site.status(&payment).await, "COMPLETED", "money may have moved: nothing of it is undone");
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 //! A private server that forgets nothing, the tools of its own version, and a worker's pool that never stops: the
 //! server behind its address changes, as in an outage.
 
+use super::asked_of;
 use crate::schedule::world::{completed, fresh, new_payment, notice, settings, terms};
 use crate::support::backups::{PrivateServer, succeeds};
 use crate::support::eventually;
@@ -64,9 +65,10 @@ impl Site {
     }
 
     async fn quarantine(&self) -> Quarantine {
-        let view =
-            eventually("an answer", Duration::from_secs(30), || async { self.api.quarantines(1).await.ok() })
-                .await;
+        let view = eventually("an answer", Duration::from_secs(30), || async {
+            self.api.quarantines(1, &asked_of(&[])).await.ok()
+        })
+        .await;
         view.open().expect("it is quarantined").clone()
     }
 }

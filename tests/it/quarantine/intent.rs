@@ -1,12 +1,15 @@
 //! Rule R18: what a restore lost after it was charged is not charged again, under whichever due time it comes back.
 
-use crate::schedule::world::{ACTOR, World, fresh, terms};
+use crate::books::desk::{charge, days_ago, reconcile};
+use crate::schedule::world::{ACTOR, World, fresh, gateway, terms};
 use chrono::TimeDelta;
 use punctual::domain::ids::PaymentId;
 use punctual::domain::reason::Reason;
+use punctual::domain::repair::Power;
 use punctual::domain::state::{Cause, Status};
 use punctual::schedule::{
-    BatchAnswer, CancelAnswer, ClaimAnswer, CreateAnswer, NewPayment, RefusedBecause, Schedule, Together,
+    BatchAnswer, CancelAnswer, ClaimAnswer, CreateAnswer, NewPayment, RefusedBecause, Repairs, RepairsOrder,
+    Schedule, Together,
 };
 use std::time::Duration;
 
@@ -164,4 +167,25 @@ async fn a_due_time_that_passed_is_open_while_quarantined_and_for_35_days_after(
     assert!(!look().await[&asked].is_open);
     world.run(&quarantine("34 days")).await;
     assert!(look().await[&asked].is_open);
+}
+
+#[tokio::test]
+async fn what_was_parked_for_a_charge_that_a_restore_lost_is_completed_by_the_line_at_hand() {
+    let world = World::new().await;
+    let new = world.payment("k1", world.now().await - TimeDelta::seconds(1));
+    let day = days_ago(&world, 0).await;
+    let found = reconcile(&world, day, &[charge(1, new.id, "ch-1", day)]).await;
+    assert_eq!(found.lost, 1, "{found:?}");
+    let due = world.create(&new).await;
+    let answers = world.worker.claim(&terms(), std::slice::from_ref(&due), &fresh(1)).await.expect("answers");
+    assert!(matches!(answers[0], ClaimAnswer::Refused(_)), "{answers:?}");
+    assert_parked(&world, new.id, new.id).await;
+    // No report is asked for again, and no person.
+    let order = RepairsOrder { gateway: gateway(), day: None, power: Power::Safe };
+    let repairs = world.worker.repair_day(&order).await.expect("repaired");
+    assert_eq!(repairs, Repairs { completed: 1, ..Repairs::default() });
+    let row = world.row(new.id).await;
+    assert_eq!((row.status, row.reason, row.gateway_ref.as_deref()), (Status::Completed, None, Some("ch-1")));
+    assert_eq!(world.one::<i64>("SELECT count(*) FROM parked").await, 0);
+    assert_eq!(world.worker.repair_day(&order).await.expect("repaired"), Repairs::default());
 }

@@ -1,6 +1,7 @@
 //! Every statement that claims, or ends what may have been charged, asks whether the database is the released one; and
 //! a process notices by itself that the server came back from its past.
 
+use super::asked_of;
 use crate::schedule::world::{ACTOR, World, completed, fresh, terms};
 use punctual::domain::notice::Notice;
 use punctual::domain::state::Status;
@@ -110,7 +111,7 @@ async fn a_restored_or_promoted_server_has_a_quarantine_that_begins_at_its_last_
     world.run("UPDATE installation SET released_lineage = 'another/00000001'").await;
     assert!(!world.worker.observe_lineage().await.expect("seen"));
     assert!(!world.worker.observe_lineage().await.expect("seen"), "and again");
-    let view = world.api.quarantines(5).await.expect("seen");
+    let view = world.api.quarantines(5, &asked_of(&[])).await.expect("seen");
     let open = view.open().expect("it is quarantined");
     assert_eq!((view.quarantines.len(), open.kind), (1, LossKind::Lineage));
     assert!(open.reason.contains("another/00000001"), "{}", open.reason);
@@ -127,7 +128,7 @@ async fn proofs_are_counted_and_the_first_hundred_are_kept() {
         let loss = Loss { why: format!("proof {number}"), seen_at, ..loss() };
         world.worker.commits_lost(&loss).await.expect("entered");
     }
-    let view = world.api.quarantines(5).await.expect("seen");
+    let view = world.api.quarantines(5, &asked_of(&[])).await.expect("seen");
     let open = view.open().expect("it is quarantined");
     assert_eq!((open.evidence_count, view.evidence.len()), (103, 100));
     assert_eq!((open.reason.as_str(), view.evidence[99].what.as_str()), ("proof 0", "proof 99"));
@@ -175,4 +176,106 @@ async fn what_kafka_keeps_of_commits_that_people_judged_lost_proves_nothing_new(
         world.worker.commits_lost(&proof(LossKind::Log, Some(hours(1)))).await.expect("entered"),
         "another kind"
     );
+}
+
+#[tokio::test]
+async fn a_loss_is_dated_before_every_start_of_the_copy_and_not_before_its_last() {
+    let world = World::new().await;
+    let now = world.now().await;
+    let minutes = |minutes| now - chrono::TimeDelta::minutes(minutes);
+    world.run("DELETE FROM database_runs").await;
+    // The server that was backed up told last two hours ago; the copy was started twice since, and told for a while.
+    for (name, told) in [("weeks before", 9_000), ("backed up", 120), ("the copy, at first", 20)] {
+        let run = format!(
+            "INSERT INTO database_runs VALUES ('{}', '{name}', '{}')",
+            minutes(told + 5),
+            minutes(told)
+        );
+        world.run(&run).await;
+    }
+    world.run("SELECT give_sign_of_life()").await;
+    let loss = Loss { kind: LossKind::Event, seen_at: Some(minutes(90)), ..loss() };
+    world.worker.commits_lost(&loss).await.expect("entered");
+    let view = world.api.quarantines(1, &asked_of(&[])).await.expect("seen");
+    let open = view.open().expect("open").clone();
+    assert_eq!(open.lost_from, minutes(121), "a minute before the last sign of who was backed up");
+    assert_eq!(open.proven_from, Some(minutes(90)));
+    // Older proof: of the time before that backup.
+    let older = Loss { seen_at: Some(minutes(130)), ..loss };
+    world.worker.commits_lost(&older).await.expect("entered");
+    let view = world.api.quarantines(1, &asked_of(&[])).await.expect("seen");
+    assert_eq!(view.open().expect("open").lost_from, minutes(9_001));
+}
+
+#[tokio::test]
+async fn a_shorter_log_is_dated_by_what_the_process_was_told_last() {
+    let world = World::new().await;
+    let due = world.due("k1").await;
+    world.claim_one(&due).await;
+    let told = world.now().await;
+    world.run("SELECT give_sign_of_life()").await;
+    goes_back(&world).await;
+    assert!(is_held(&world, &world.due("k2").await).await);
+    let view = world.api.quarantines(1, &asked_of(&[])).await.expect("seen");
+    let proven = view.open().expect("open").proven_from.expect("an instant");
+    assert!(proven <= told && told - proven < chrono::TimeDelta::seconds(30), "{proven} beside {told}");
+}
+
+#[tokio::test]
+async fn a_release_by_the_owner_judges_also_what_nobody_had_noticed_and_nothing_that_comes_after() {
+    let world = World::new().await;
+    let due = world.due("k1").await;
+    world.run("UPDATE installation SET released_lineage = 'another/00000001'").await;
+    world
+        .run(
+            "UPDATE database_runs SET lineage = 'another/00000001', last_seen_at = now() - interval '1 hour'",
+        )
+        .await;
+    let lost_at = world.now().await - chrono::TimeDelta::minutes(10);
+    let trace = Loss { kind: LossKind::Notice, seen_at: Some(lost_at), ..loss() };
+    world.run("SELECT release_lineage()").await;
+    assert!(!world.worker.commits_lost(&trace).await.expect("answered"), "Kafka tells of what was judged");
+    world.claim_one(&due).await;
+    let fresh = Loss { seen_at: Some(world.now().await), ..trace };
+    assert!(world.worker.commits_lost(&fresh).await.expect("answered"), "a loss of its own");
+}
+
+#[tokio::test]
+async fn a_release_is_newer_than_every_release_that_a_restore_forgot() {
+    let world = World::new().await;
+    world.run("UPDATE installation SET releases = 5").await;
+    let (one, two) = (world.due("k1").await, world.due("k2").await);
+    world.claim_one(&one).await;
+    // A backup of before all five.
+    world.run("UPDATE installation SET releases = 0").await;
+    assert!(is_held(&world, &two).await);
+    world.run("SELECT release_lineage()").await;
+    world.claim_one(&two).await;
+}
+
+#[tokio::test]
+async fn who_finds_a_loss_holds_no_payment_while_it_waits_for_the_installation() {
+    let world = World::new().await;
+    let (one, two) = (world.due("k1").await, world.due("k2").await);
+    world.claim_one(&one).await;
+    goes_back(&world).await;
+    let mut sql = world.sql().await;
+    let mut first = sqlx::Connection::begin(&mut sql).await.expect("begun");
+    // As a redrive of an old day, and everything about quarantines: the installation first, payments then.
+    sqlx::query("SELECT 1 FROM installation FOR NO KEY UPDATE").execute(&mut *first).await.expect("locked");
+    let worker = world.worker.clone();
+    let asked = two.clone();
+    let claiming =
+        tokio::spawn(async move { worker.claim(&terms(), std::slice::from_ref(&asked), &fresh(1)).await });
+    crate::support::eventually("the claim waits for the installation", Duration::from_secs(20), || async {
+        let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+                     AND wait_event_type = 'Lock' AND query LIKE '%enter_quarantine%'";
+        (world.one::<i64>(waits).await == 1).then_some(())
+    })
+    .await;
+    let row = format!("SELECT 1 FROM payments WHERE id = '{}' FOR UPDATE NOWAIT", two.payment);
+    sqlx::query(sqlx::AssertSqlSafe(row)).execute(&mut *first).await.expect("nobody holds the payment");
+    first.rollback().await.expect("let go");
+    let answers = claiming.await.expect("joined").expect("answers");
+    assert!(matches!(answers[0], ClaimAnswer::Early { why: Early::Quarantined, .. }), "{answers:?}");
 }

@@ -172,7 +172,7 @@ async fn carried_out(
     let new = NewApproval {
         id: Os.claim_id().0,
         kind: ApprovalKind::ResolveRefund,
-        payment,
+        payment: Some(payment),
         asked_by: alice(),
         reason: "a case".into(),
         request: request(case, refund),

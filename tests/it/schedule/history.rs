@@ -180,6 +180,9 @@ async fn a_later_move_never_carries_an_older_transaction_number() {
         .bind(new.id.due_day())
         .bind(new.id.as_uuid())
         .bind(super::world::ACTOR.0)
+        .bind("actor:a1")
+        .bind("cancelled_by_client")
+        .bind("{}")
         .fetch_optional(&mut *early)
         .await;
     assert!(cancelled.expect("an answer").is_some());

@@ -50,7 +50,12 @@ const STATEMENTS: &[Hot] = &[
         index: "payments_TODAY_pkey",
         days: &[0],
     },
-    Hot { name: "wish", arguments: "DAY, ID, ID, 1::smallint", index: "payments_TODAY_pkey", days: &[0] },
+    Hot {
+        name: "wish",
+        arguments: "DAY, ID, ID, 1::smallint, 'x', '{}'",
+        index: "payments_TODAY_pkey",
+        days: &[0],
+    },
     Hot {
         name: "compare_lines",
         arguments: "DAY, IDS, ID, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid, DAY, 'sandbox', IDS",
@@ -59,7 +64,7 @@ const STATEMENTS: &[Hot] = &[
     },
     Hot {
         name: "compare_often",
-        arguments: "DAY, IDS, DAY, IDS, DAY, 'sandbox', IDS",
+        arguments: "DAY, IDS, DAY - 30, DAY, DAY, 'sandbox', IDS, IDS",
         index: "payments_TODAY_pkey",
         days: &[0],
     },
@@ -73,6 +78,12 @@ const STATEMENTS: &[Hot] = &[
             ATTEMPTS, TEXTS, SMALLS, array_fill(decode(repeat('00', 16), 'hex'), ARRAY[200]),
             array_fill(1::bigint, ARRAY[200]), TEXTS",
         index: "payments_TODAY_pkey",
+        days: &[0],
+    },
+    Hot {
+        name: "recent_calls",
+        arguments: "DAY, '00000000-0000-0000-0000-000000000000'::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid, 1000::bigint",
+        index: "attempts_TODAY_pkey",
         days: &[0],
     },
     Hot { name: "settled_attempts", arguments: "DAY, IDS, IDS", index: "attempts_TODAY_pkey", days: &[0] },
@@ -103,6 +114,12 @@ const STATEMENTS: &[Hot] = &[
             ARRAY[(DAY::timestamp AT TIME ZONE 'UTC') + interval '1 min'], 1000::bigint",
         index: "payments_TODAY_gateway_next_attempt_at_due_day_idx",
         days: &[-1, 0],
+    },
+    Hot {
+        name: "minute_due",
+        arguments: "DAY, '00000000-0000-0000-0000-000000000000'::uuid, '00000001-0000-0000-0000-000000000000'::uuid",
+        index: "payments_TODAY_pkey",
+        days: &[0],
     },
     Hot {
         name: "extent",
@@ -141,7 +158,12 @@ const STATEMENTS: &[Hot] = &[
         days: &[0],
     },
     Hot { name: "find", arguments: "DAY, ID, ID", index: "payments_TODAY_pkey", days: &[0] },
-    Hot { name: "cancel", arguments: "DAY, ID, ID", index: "payments_TODAY_pkey", days: &[0] },
+    Hot {
+        name: "cancel",
+        arguments: "DAY, ID, ID, 'x', 'cancelled_by_client', '{}'",
+        index: "payments_TODAY_pkey",
+        days: &[0],
+    },
     Hot {
         name: "stage",
         arguments: "SHARDS, (DAY::timestamp AT TIME ZONE 'UTC'), (DAY::timestamp AT TIME ZONE 'UTC') + interval '90 s', 1000::bigint",

@@ -226,6 +226,11 @@ async fn old_days_go_when_they_owe_nothing_and_deleted_endpoints_are_owed_nothin
     // What a disabled endpoint is owed keeps no day for ever.
     assert_eq!(ask(&api, "POST", &format!("/{kept}/disable"), None).await.status, 200);
     assert_eq!(keeper.drop_webhook_days(30).await.expect("asked"), 1);
+    assert_eq!(
+        ask(&api, "GET", &format!("/{kept}"), None).await.json()["skippedEvents"],
+        1,
+        "and it is counted"
+    );
     assert_eq!(api.one::<i64>("SELECT count(*) FROM webhook_endpoints").await, 2);
     run(
         &api,

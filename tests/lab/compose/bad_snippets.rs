@@ -27,7 +27,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("127.0.0.1:8080:8080", "127.0.0.1:8080:8088", "api: publishes 8088, where it does not listen"),
     ("127.0.0.1:8081:8080", "127.0.0.1:8080:8080", "127.0.0.1:8080 is published twice"),
     ("sandbox:/var/lib/punctual", "sandbox:/var/lib/other", "lies in no volume"),
-    ("\n  sandbox:\nE", "\nE", "the volume \"sandbox\" is not declared"),
+    ("\n  grafana:\nE", "\nE", "the volume \"grafana\" is not declared"),
     ("      topics: {condition", "      topic: {condition", "depends on topic, which does not exist"),
     (
         "sandbox: {condition: service_healthy}",
@@ -53,6 +53,21 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("[\"no-new-privileges:true\"]", "[]", "console: may gain privileges"),
     ("limits: {cpus: \"1\", memory: 256M}", "limits: {cpus: \"1\"}", "keeper: has no resource limits"),
     ("dockerfile: deploy/Dockerfile", "dockerfile: Dockerfile", "nothing builds the image"),
+    (
+        "prometheus/alerts.yml:/etc/prometheus/alerts.yml:ro",
+        "prometheus/alerts.yml:/etc/prometheus/alerts.yml",
+        "prometheus: may write deploy/prometheus/alerts.yml",
+    ),
+    (
+        "./deploy/grafana/provisioning:",
+        "./deploy/grafana/provisions:",
+        "grafana: mounts deploy/grafana/provisions, which does not exist",
+    ),
+    (
+        "      topics: {condition: service_completed_successfully}\n\n  # Two services",
+        "      topics: {condition: service_completed_successfully}\n      prometheus: {condition: service_healthy}\n\n  # Two services",
+        "relay: depends on prometheus, which is not always there",
+    ),
     ("services:", "services: [", "not YAML"),
 ];
 

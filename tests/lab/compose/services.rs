@@ -72,6 +72,9 @@ impl Service {
         if self.image.starts_with("postgres:") {
             ports.push("5432".to_owned());
         }
+        let web = self.command.iter().filter_map(|word| word.strip_prefix("--web.listen-address=0.0.0.0:"));
+        ports.extend(web.map(str::to_owned));
+        ports.extend(self.environment.get("GF_SERVER_HTTP_PORT").cloned());
         ports
     }
 }

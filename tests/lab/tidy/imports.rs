@@ -23,6 +23,10 @@ const STAGES: &[(&str, &[&str])] = &[
     ("doctor", &["domain", "platform", "schedule", "bucket", "gateway"]),
     // The people's routes: they read requests as intake does, and take the table of declines of the gateway.
     ("operations", &["domain", "platform", "intake", "schedule", "gateway"]),
+    // Pages over the routes and verbs of the others; it decides nothing itself.
+    ("dashboard", &["domain", "platform", "intake", "schedule", "operations", "doctor", "story"]),
+    // Sentences of what the API answers, for commands and pages alike.
+    ("story", &["domain", "platform"]),
     // A client of our own API, for commands and `dev`: it sees what any client sees.
     ("client", &["platform"]),
     // Asks the promises of what the flow wrote down. Of the gateway it takes the table of declines.
@@ -53,13 +57,16 @@ const DRIVERS: &[(&str, &[&str])] = &[
             "src/sandbox/callbacks.rs",
         ],
     ),
-    ("axum", &["src/intake/", "src/sandbox/", "src/platform/health.rs", "src/operations/"]),
+    ("axum", &["src/intake/", "src/sandbox/", "src/platform/health.rs", "src/operations/", "src/dashboard/"]),
     ("backoff", &["src/platform/reconnect.rs"]),
     ("metrics_exporter_prometheus", &["src/platform/metrics/"]),
     ("clap", &["src/cli.rs", "src/cli/", "src/dev/"]),
     ("clap_complete", &["src/cli/"]),
     ("csv", &["src/cli/", "src/reconcile/read/"]),
     ("quick_xml", &["src/reconcile/read/"]),
+    ("opentelemetry", &["src/platform/trace"]),
+    ("opentelemetry_otlp", &["src/platform/trace"]),
+    ("opentelemetry_sdk", &["src/platform/trace"]),
     ("rand", &["src/platform/"]),
 ];
 

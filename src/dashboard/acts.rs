@@ -1,0 +1,65 @@
+//! The operators' log: who did what to what, and why; the newest first.
+
+use super::api::{Listed, way};
+use super::show::{self, Shown};
+use super::{Frame, Place, Ui, Viewer};
+use crate::domain::ids::PaymentId;
+use crate::intake::Pairs;
+use askama::Template;
+use axum::extract::State;
+use axum::http::Uri;
+use chrono::{DateTime, Utc};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// One act.
+#[derive(Debug, Deserialize)]
+pub(super) struct Act {
+    pub(super) at: DateTime<Utc>,
+    pub(super) operator: String,
+    pub(super) act: String,
+    subject: String,
+    pub(super) reason: String,
+    detail: Value,
+}
+
+/// For the templates.
+impl Act {
+    /// The payment that it was done to.
+    pub(super) fn payment(&self) -> Option<PaymentId> {
+        self.subject.parse().ok()
+    }
+
+    /// What else was kept; nothing where nothing was.
+    pub(super) fn more(&self) -> String {
+        match &self.detail {
+            Value::Object(fields) if fields.is_empty() => String::new(),
+            other => other.to_string(),
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "acts.html")]
+struct Page {
+    frame: Frame,
+    subject: String,
+    operator: String,
+    acts: Vec<Act>,
+    next: Option<String>,
+}
+
+pub(super) async fn page(State(ui): State<Ui>, viewer: Viewer, uri: Uri) -> Shown {
+    let pairs = Pairs::read(&uri, &["subject", "operator", "cursor"])?;
+    let text = |name: &str| pairs.text(name).map(str::trim).filter(|text| !text.is_empty());
+    let (subject, operator, cursor) = (text("subject"), text("operator"), text("cursor"));
+    let query = |cursor| [("subject", subject), ("operator", operator), ("cursor", cursor)];
+    let listed: Listed<Act> = ui.look(&viewer, &way("/v1/ops/acts", &query(cursor))).await?;
+    show::page(&Page {
+        frame: ui.frame(&viewer, Place::Acts).await,
+        subject: subject.unwrap_or_default().to_owned(),
+        operator: operator.unwrap_or_default().to_owned(),
+        acts: listed.data,
+        next: listed.next_cursor.as_deref().map(|cursor| way("/ui/acts", &query(Some(cursor)))),
+    })
+}

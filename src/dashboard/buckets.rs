@@ -1,0 +1,133 @@
+//! Buckets: the ring as a strip of sixty minutes, what is due by the database beside what lies there by Kafka.
+//!
+//! Kafka may be away; then the strip shows what the database knows, and says so.
+
+use super::act::Told;
+use super::api::Listed;
+use super::forecast::heat;
+use super::show::{self, Shown};
+use super::text;
+use super::{Frame, Place, Ui, Viewer};
+use askama::Template;
+use axum::extract::State;
+use axum::http::Method;
+use chrono::{DateTime, Utc};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Seen {
+    bucket: String,
+    slot: String,
+    staged: i64,
+    lag: i64,
+    due: Vec<SeenDue>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SeenDue {
+    due: i64,
+    first_at: Option<DateTime<Utc>>,
+    drained_at: Option<DateTime<Utc>>,
+}
+
+/// One minute of the ring, or what is due already.
+struct Bucket {
+    minute: String,
+    slot: String,
+    due: i64,
+    /// Of the fullest one, in tenths.
+    heat: i64,
+    staged: Option<i64>,
+    lag: Option<i64>,
+    oldest: Option<DateTime<Utc>>,
+    drained_at: Option<DateTime<Utc>>,
+}
+
+#[derive(Template)]
+#[template(path = "buckets.html")]
+struct Page {
+    frame: Frame,
+    /// Why Kafka's side is missing.
+    unseen: Option<String>,
+    buckets: Vec<Bucket>,
+}
+
+impl Page {
+    /// Ten minutes a row.
+    fn rows(&self) -> std::slice::Chunks<'_, Bucket> {
+        self.buckets.chunks(10)
+    }
+}
+
+impl Bucket {
+    fn label(&self) -> String {
+        let staged = self.staged.map_or_else(|| "?".to_owned(), text::count);
+        let lag = self.lag.map_or_else(|| "?".to_owned(), text::count);
+        format!("{}: {} due, {staged} published, {lag} unread", self.minute, text::count(self.due))
+    }
+
+    fn is_behind(&self) -> bool {
+        self.slot == "now" && self.lag.is_some_and(|lag| lag > 0)
+    }
+}
+
+pub(super) async fn page(State(ui): State<Ui>, viewer: Viewer) -> Shown {
+    let (buckets, unseen) = match ui.ask(&viewer, Method::GET, "/v1/ops/buckets", None).await {
+        Told::Done(found) | Told::Asked(found) => (
+            serde_json::from_value::<Listed<Seen>>(found)
+                .map(|found| of_ring(found.data))
+                .unwrap_or_default(),
+            None,
+        ),
+        Told::Refused(problem) => (of_database(&ui).await?, Some(problem.code.title().to_owned())),
+    };
+    let frame = ui.frame(&viewer, Place::Buckets).await;
+    show::page(&Page { frame, unseen, buckets: shaded(buckets) })
+}
+
+fn of_ring(seen: Vec<Seen>) -> Vec<Bucket> {
+    let bucket = |it: Seen| Bucket {
+        due: it.due.iter().map(|of| of.due).sum(),
+        heat: 0,
+        staged: Some(it.staged),
+        lag: Some(it.lag),
+        oldest: it.due.iter().filter_map(|of| of.first_at).min(),
+        drained_at: it.due.iter().filter(|of| of.due > 0).filter_map(|of| of.drained_at).max(),
+        minute: it.bucket,
+        slot: it.slot,
+    };
+    seen.into_iter().map(bucket).collect()
+}
+
+/// What the forecast says of the same minutes.
+async fn of_database(ui: &Ui) -> Result<Vec<Bucket>, show::Trouble> {
+    let forecast = ui.0.intake.forecast().await?;
+    let mut minutes: BTreeMap<DateTime<Utc>, Bucket> = BTreeMap::new();
+    for due in forecast.gateways.iter().flat_map(|of| &of.minutes) {
+        let minute = crate::domain::bucket::minute_start(due.from);
+        let place = minutes.entry(minute).or_insert_with(|| Bucket {
+            minute: minute.format("%Y-%m-%dT%H:%MZ").to_string(),
+            slot: minute.format("m%M").to_string(),
+            due: 0,
+            heat: 0,
+            staged: None,
+            lag: None,
+            oldest: None,
+            drained_at: None,
+        });
+        place.due += due.count;
+        place.oldest = [place.oldest, due.first_at].into_iter().flatten().min();
+    }
+    Ok(minutes.into_values().collect())
+}
+
+fn shaded(mut buckets: Vec<Bucket>) -> Vec<Bucket> {
+    let most = buckets.iter().map(|it| it.due).max().unwrap_or(0);
+    for bucket in &mut buckets {
+        bucket.heat = heat(bucket.due, most);
+    }
+    buckets
+}

@@ -1,0 +1,157 @@
+//! Bulk re-drives: what each was made for, how far it is, and the switch. The server works them off, whoever looks.
+
+use super::act::{Said, Told};
+use super::api::{Listed, way};
+use super::show::{self, Shown};
+use super::viewer::Sent;
+use super::{Frame, Place, Ui, Viewer};
+use crate::intake::{Code, Pairs, Problem};
+use crate::schedule::Preview;
+use askama::Template;
+use axum::extract::{Path, State};
+use axum::http::{Method, Uri};
+use chrono::{DateTime, Utc};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+/// One of them.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Bulk {
+    bulk_id: Uuid,
+    status: String,
+    asked_by: String,
+    reason: String,
+    filter: BTreeMap<String, Value>,
+    rate_per_s: i64,
+    preview: Preview,
+    created_at: DateTime<Utc>,
+    started_at: Option<DateTime<Utc>>,
+    finished_at: Option<DateTime<Utc>>,
+    outcomes: BTreeMap<String, i64>,
+}
+
+/// For the templates.
+impl Bulk {
+    fn looked_at(&self) -> i64 {
+        self.outcomes.values().sum()
+    }
+
+    /// Some may have been released by others since it was made.
+    fn most(&self) -> i64 {
+        self.preview.count.max(self.looked_at()).max(1)
+    }
+
+    fn asked_for(&self) -> String {
+        if self.filter.is_empty() {
+            return "everything that is parked".to_owned();
+        }
+        let term = |(name, value): (&String, &Value)| match (name.as_str(), value.as_str()) {
+            ("q", Some(text)) => text.to_owned(),
+            (_, Some(text)) => format!("{name}:{text}"),
+            (_, None) => format!("{name}:{value}"),
+        };
+        self.filter.iter().map(term).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Of an act on it.
+    fn way(&self, verb: &str) -> String {
+        format!("/ui/bulks/{}/{verb}", self.bulk_id)
+    }
+
+    fn is_running(&self) -> bool {
+        self.status == "running"
+    }
+
+    fn is_done(&self) -> bool {
+        self.status == "done"
+    }
+}
+
+#[derive(Template)]
+#[template(path = "bulks.html")]
+struct List {
+    frame: Frame,
+    bulks: Vec<Bulk>,
+    next: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "bulk.html")]
+struct One {
+    frame: Frame,
+    bulk: Bulk,
+}
+
+pub(super) async fn list(State(ui): State<Ui>, viewer: Viewer, uri: Uri) -> Shown {
+    let pairs = Pairs::read(&uri, &["cursor"])?;
+    let path = way("/v1/ops/bulk-redrives", &[("cursor", pairs.text("cursor"))]);
+    let listed: Listed<Bulk> = ui.look(&viewer, &path).await?;
+    show::page(&List {
+        frame: ui.frame(&viewer, Place::Bulks).await,
+        bulks: listed.data,
+        next: listed.next_cursor.as_deref().map(|cursor| way("/ui/bulks", &[("cursor", Some(cursor))])),
+    })
+}
+
+/// An id in a path; what is none names nothing.
+fn named(id: &str) -> Result<Uuid, Problem> {
+    id.parse().map_err(|_| Problem::new(Code::BulkNotFound))
+}
+
+pub(super) async fn page(State(ui): State<Ui>, viewer: Viewer, Path(id): Path<String>) -> Shown {
+    let bulk: Bulk = ui.look(&viewer, &format!("/v1/ops/bulk-redrives/{}", named(&id)?)).await?;
+    show::page(&One { frame: ui.frame(&viewer, Place::Bulks).await, bulk })
+}
+
+/// Makes one, stopped, of what a filter of parked payments passes or of those that were ticked.
+pub(super) async fn make(State(ui): State<Ui>, viewer: Viewer, sent: Sent) -> Shown {
+    let ticked: Vec<&str> = sent.all("id").collect();
+    let q = match (sent.text("which"), ticked.as_slice()) {
+        (Some("ticked"), []) => {
+            let none =
+                Problem::new(Code::InvalidParameter).detail("Nothing was ticked, so nothing was made.");
+            return ui.said("/ui/parked", &Said::of(&Told::Refused(none), ""));
+        }
+        (Some("ticked"), ids) => format!("id:{}", ids.join(",")),
+        _ => sent.text("q").unwrap_or_default().to_owned(),
+    };
+    let filter = if q.is_empty() { json!({}) } else { json!({"q": q}) };
+    // What is no number is refused by the route, as a field that is missing.
+    let rate = sent.text("ratePerS").and_then(|text| text.parse::<i64>().ok());
+    let mut body = json!({"filter": filter, "reason": sent.text("reason").unwrap_or_default()});
+    if let Some(rate) = rate {
+        body["ratePerS"] = rate.into();
+    }
+    let told = ui.ask(&viewer, Method::POST, "/v1/ops/bulk-redrives", Some(body)).await;
+    let made = match &told {
+        Told::Done(made) | Told::Asked(made) => made.get("bulkId").and_then(Value::as_str),
+        Told::Refused(_) => None,
+    };
+    let page = made.map_or_else(|| "/ui/parked".to_owned(), |id| format!("/ui/bulks/{id}"));
+    ui.said(&page, &Said::of(&told, "It is made, and nothing is released before somebody starts it."))
+}
+
+pub(super) async fn start(ui: State<Ui>, viewer: Viewer, id: Path<String>, sent: Sent) -> Shown {
+    turn(ui, viewer, id, sent, ("start", "It runs.")).await
+}
+
+pub(super) async fn stop(ui: State<Ui>, viewer: Viewer, id: Path<String>, sent: Sent) -> Shown {
+    turn(ui, viewer, id, sent, ("stop", "It is stopped: nothing follows.")).await
+}
+
+async fn turn(
+    State(ui): State<Ui>,
+    viewer: Viewer,
+    Path(id): Path<String>,
+    sent: Sent,
+    (verb, done): (&str, &str),
+) -> Shown {
+    let id = named(&id)?;
+    let body = json!({"reason": sent.text("reason").unwrap_or_default()});
+    let path = format!("/v1/ops/bulk-redrives/{id}/{verb}");
+    let told = ui.ask(&viewer, Method::POST, &path, Some(body)).await;
+    ui.said(&format!("/ui/bulks/{id}"), &Said::of(&told, done))
+}

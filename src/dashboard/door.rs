@@ -1,0 +1,148 @@
+//! In and out: a person gives an API key once, and the browser keeps it sealed.
+//!
+//! **Promises.** The key goes into an `HttpOnly`, `SameSite=Strict` cookie that only this installation opens, for
+//! `dashboard.session` at most, and is written nowhere else. A wrong key is told from a missing scope, and nothing
+//! more; attempts are counted for their address. Where to go on is a path of the dashboard, never another place.
+//!
+//! The form of the log-in has a token too, bound to a cookie of the browser before its login: nobody can log others
+//! in as themselves unseen.
+
+use super::show::{self, Shown};
+use super::viewer::{Login, Sent, Theme, Visit, cookie, credentials};
+use super::{Ui, seal};
+use crate::intake::{ApiKey, Code, Problem, Scope};
+use askama::Template;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use url::form_urlencoded;
+
+#[derive(Template)]
+#[template(path = "login.html")]
+struct Door<'a> {
+    visit: &'a Visit,
+    token: String,
+    environment: &'a str,
+    next: &'a str,
+    refusal: Option<String>,
+}
+
+/// The form.
+pub(super) async fn page(State(ui): State<Ui>, visit: Visit, uri: Uri, headers: HeaderMap) -> Shown {
+    let query = uri.query().unwrap_or_default().as_bytes();
+    let next =
+        form_urlencoded::parse(query).find(|(name, _)| name == "next").map(|(_, next)| next.into_owned());
+    ui.door(&visit, &headers, next.as_deref().unwrap_or("/ui"), None)
+}
+
+/// The key of somebody who wants in.
+pub(super) async fn enter(State(ui): State<Ui>, visit: Visit, headers: HeaderMap, sent: Sent) -> Shown {
+    let next = sent.text("next").filter(|next| is_ours(next)).unwrap_or("/ui");
+    if let Some(attempts) = &ui.0.attempts
+        && let Err(problem) = attempts.admit()
+    {
+        return ui.door(&visit, &headers, next, Some(&problem));
+    }
+    let none = || Problem::new(Code::Unauthenticated);
+    let key = sent.text("key").and_then(|text| ApiKey::parse(text).ok().zip(credentials(text)));
+    let Some((key, credentials)) = key else { return ui.door(&visit, &headers, next, Some(&none())) };
+    let caller = match ui.0.intake.authorise(&credentials, Scope::Operate).await {
+        Ok(caller) => caller,
+        Err(problem) => return ui.door(&visit, &headers, next, Some(&problem)),
+    };
+    let length = ui.0.config.dashboard.session;
+    let login = Login::begin(&ui.0.seal, &key, caller.now, length);
+    tracing::info!(operator = caller.operator.0, "somebody logged in to the dashboard");
+    let mut response = show::other(next);
+    ui.put_cookie(response.headers_mut(), show::SESSION, &login, Some(length));
+    ui.put_cookie(response.headers_mut(), show::DOOR, "", None);
+    Ok(response)
+}
+
+/// The browser forgets the key.
+pub(super) async fn leave(State(ui): State<Ui>) -> Shown {
+    let mut response = show::other("/ui/login");
+    ui.put_cookie(response.headers_mut(), show::SESSION, "", None);
+    Ok(response)
+}
+
+/// Light or dark, and back to the page.
+pub(super) async fn theme(State(ui): State<Ui>, sent: Sent) -> Shown {
+    let back = sent.text("back").filter(|back| is_ours(back)).unwrap_or("/ui");
+    let mut response = show::other(back);
+    let chosen = sent.text("theme").map(Theme::named).unwrap_or_default();
+    ui.put_theme(response.headers_mut(), chosen);
+    Ok(response)
+}
+
+/// A path of the dashboard.
+fn is_ours(path: &str) -> bool {
+    let is_below = path == "/ui" || path.starts_with("/ui/") || path.starts_with("/ui?");
+    is_below && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\') && !path.contains("//")
+}
+
+impl Ui {
+    /// What names a browser before its login.
+    pub(super) fn door_of(&self, headers: &HeaderMap) -> Option<seal::VisitId> {
+        let bytes = URL_SAFE_NO_PAD.decode(cookie(headers, &self.cookie_name(show::DOOR))?).ok()?;
+        bytes.try_into().ok()
+    }
+
+    fn door(&self, visit: &Visit, headers: &HeaderMap, next: &str, refused: Option<&Problem>) -> Shown {
+        let known = self.door_of(headers);
+        let id = known.unwrap_or_else(|| self.0.seal.visit_id());
+        let refusal = refused.map(|problem| match problem.code {
+            Code::Unauthenticated => "This is no key, or none any more.".to_owned(),
+            Code::MissingScope => "This key may not look: it lacks the scope ops:read.".to_owned(),
+            Code::RateLimited => "Too many attempts from here. Wait a minute.".to_owned(),
+            // The database is away.
+            _ => problem.code.title().to_owned(),
+        });
+        let door = Door {
+            visit,
+            token: self.0.seal.token(&id),
+            environment: &self.0.config.dashboard.environment,
+            next: if is_ours(next) { next } else { "/ui" },
+            refusal,
+        };
+        let mut response = show::page(&door)?;
+        if let Some(problem) = refused {
+            *response.status_mut() =
+                StatusCode::from_u16(problem.code.http()).unwrap_or(StatusCode::FORBIDDEN);
+        }
+        if known.is_none() {
+            self.put_cookie(
+                response.headers_mut(),
+                show::DOOR,
+                &URL_SAFE_NO_PAD.encode(id),
+                Some(show::DOOR_FOR),
+            );
+        }
+        Ok(response)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_on_never_leads_elsewhere() {
+        for path in ["/ui", "/ui/payments?q=status:PARKED", "/ui?x=1"] {
+            assert!(is_ours(path), "{path}");
+        }
+        for path in [
+            "",
+            "/",
+            "/uix",
+            "//evil.example",
+            "/ui//evil",
+            "https://evil.example/ui",
+            "/ui/\\evil",
+            "/ui/\r\nx",
+        ] {
+            assert!(!is_ours(path), "{path:?}");
+        }
+    }
+}

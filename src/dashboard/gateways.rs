@@ -1,0 +1,214 @@
+//! Gateways: how each stands, what stops it, and the acts that stop it or let it go on; kill switches beside them.
+
+use super::act::Said;
+use super::api::Listed;
+use super::show::{self, Shown};
+use super::text::{self, Html};
+use super::viewer::Sent;
+use super::{Frame, Place, Ui, Viewer};
+use crate::intake::{Code, Problem};
+use askama::Template;
+use axum::extract::{Path, State};
+use axum::http::Method;
+use chrono::{DateTime, Utc};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+const PAGE: &str = "/ui/gateways";
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Gateway {
+    gateway: String,
+    account: String,
+    status: String,
+    paused: Option<Paused>,
+    kill_switches: Vec<Switched>,
+    breaker: Breaker,
+    asked_to_wait_until: Option<DateTime<Utc>>,
+    rate: Option<Rate>,
+    calls: Calls,
+    in_flight: i64,
+    workers: Vec<Value>,
+}
+
+#[derive(Deserialize)]
+struct Paused {
+    by: String,
+    reason: String,
+    since: DateTime<Utc>,
+}
+
+#[derive(Deserialize)]
+struct Switched {
+    kind: String,
+    value: String,
+}
+
+#[derive(Deserialize)]
+struct Breaker {
+    state: String,
+    until: Option<DateTime<Utc>>,
+    trips: i64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Rate {
+    configured: i64,
+    limit: Option<i64>,
+    held_now: i64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Calls {
+    last_ten_seconds: i64,
+    failed: i64,
+}
+
+#[derive(Deserialize)]
+struct Thrown {
+    kind: String,
+    value: String,
+    actor: Option<String>,
+    by: String,
+    reason: String,
+    since: DateTime<Utc>,
+}
+
+#[derive(Template)]
+#[template(path = "gateways.html")]
+struct Page {
+    frame: Frame,
+    gateways: Vec<Gateway>,
+    thrown: Vec<Thrown>,
+}
+
+impl Gateway {
+    fn chip(&self) -> Html {
+        let (tone, shape, word) = match self.status.as_str() {
+            "open" => ("completed", "✓", "open"),
+            "paused" => ("parked", "▮▮", "paused by a person"),
+            "killed" => ("failed", "✕", "switched off"),
+            "broken" => ("failed", "⚡", "breaker open"),
+            "probing" => ("processing", "◐", "probing"),
+            "asked_to_wait" => ("unknown", "…", "asked to wait"),
+            other => ("quiet", "?", other),
+        };
+        text::chip(tone, shape, word)
+    }
+
+    /// Where an act on it is sent.
+    fn way(&self, act: &str) -> String {
+        format!("{PAGE}/{}/{act}", segment(&self.gateway))
+    }
+
+    fn workers(&self) -> String {
+        text::count(i64::try_from(self.workers.len()).unwrap_or(i64::MAX))
+    }
+}
+
+impl Thrown {
+    fn names(&self) -> String {
+        self.actor.clone().unwrap_or_else(|| self.value.clone())
+    }
+}
+
+pub(super) async fn page(State(ui): State<Ui>, viewer: Viewer) -> Shown {
+    let gateways: Listed<Gateway> = ui.read(&viewer, "/v1/ops/gateways").await?;
+    let thrown: Listed<Thrown> = ui.read(&viewer, "/v1/ops/kill-switches").await?;
+    let frame = ui.frame(&viewer, Place::Gateways).await;
+    show::page(&Page { frame, gateways: gateways.data, thrown: thrown.data })
+}
+
+pub(super) async fn pause(
+    State(ui): State<Ui>,
+    viewer: Viewer,
+    Path(name): Path<String>,
+    sent: Sent,
+) -> Shown {
+    let body = json!({"reason": sent.text("reason")});
+    ui.order(&viewer, (Method::POST, &name, "pause"), body, "The gateway is paused.").await
+}
+
+pub(super) async fn resume(
+    State(ui): State<Ui>,
+    viewer: Viewer,
+    Path(name): Path<String>,
+    sent: Sent,
+) -> Shown {
+    let body = json!({"reason": sent.text("reason")});
+    ui.order(&viewer, (Method::POST, &name, "resume"), body, "The gateway is called again.").await
+}
+
+/// An empty number ends the limit.
+pub(super) async fn rate(
+    State(ui): State<Ui>,
+    viewer: Viewer,
+    Path(name): Path<String>,
+    sent: Sent,
+) -> Shown {
+    let mut body = json!({"reason": sent.text("reason")});
+    if let Some(text) = sent.text("callsPerSecond") {
+        let calls: i64 = text.parse().map_err(|_| {
+            Problem::at(
+                Code::InvalidParameter,
+                "/callsPerSecond",
+                "Expected a whole number of calls a second.",
+            )
+        })?;
+        body["callsPerSecond"] = json!(calls);
+    }
+    ui.order(&viewer, (Method::PUT, &name, "rate"), body, "The gateway is held to that rate.").await
+}
+
+/// Throws or releases a kill switch: which one stands in the form.
+pub(super) async fn switch(State(ui): State<Ui>, viewer: Viewer, sent: Sent) -> Shown {
+    let kind = sent.text("kind").unwrap_or_default();
+    let value = if kind == "global" { "all" } else { sent.text("value").unwrap_or_default() };
+    let on = sent.text("on") == Some("true");
+    let path = format!("/v1/ops/kill-switches/{}/{}", segment(kind), segment(value));
+    let body = json!({"on": on, "reason": sent.text("reason")});
+    let told = ui.ask(&viewer, Method::PUT, &path, Some(body)).await;
+    let done = if on { "Nothing of that kind is charged any more." } else { "It is charged again." };
+    ui.said(PAGE, &Said::of(&told, done))
+}
+
+impl Ui {
+    async fn order(
+        &self,
+        viewer: &Viewer,
+        (method, name, act): (Method, &str, &str),
+        body: Value,
+        done: &str,
+    ) -> Shown {
+        let path = format!("/v1/ops/gateways/{}/{act}", segment(name));
+        let told = self.ask(viewer, method, &path, Some(body)).await;
+        self.said(PAGE, &Said::of(&told, done))
+    }
+}
+
+/// A text as one segment of a path, whatever is in it.
+pub(super) fn segment(text: &str) -> String {
+    let mut written = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_~".contains(&byte) {
+            written.push(char::from(byte));
+        } else {
+            written.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_leads_nowhere_else() {
+        assert_eq!(segment("bank-1"), "bank-1");
+        assert_eq!(segment("../acts?x=ü"), "%2E%2E%2Facts%3Fx%3D%C3%BC");
+    }
+}

@@ -1,0 +1,208 @@
+//! Reconciliation: how each gateway's books stand against ours, what differs, and what people do about it.
+
+use super::act::Said;
+use super::api::Listed;
+use super::gateways::segment;
+use super::show::{self, Shown};
+use super::text::{self, Html};
+use super::viewer::Sent;
+use super::{Frame, Place, Ui, Viewer};
+use crate::domain::ids::PaymentId;
+use askama::Template;
+use axum::extract::{Path, Query, State};
+use axum::http::Method;
+use chrono::{DateTime, Days, Utc};
+use serde::Deserialize;
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// Differences of a page, and reports shown.
+const MOST: u32 = 50;
+/// Days whose sums are shown: each is a scan of its day.
+const SUMMED: u64 = 3;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Standing {
+    gateway: String,
+    last_day: Option<String>,
+    last_success_at: Option<DateTime<Utc>>,
+    open: BTreeMap<String, i64>,
+    waiting: i64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Run {
+    gateway: String,
+    day: String,
+    format: String,
+    source: String,
+    status: String,
+    complete: bool,
+    lines: i64,
+    asked_by: String,
+    started_at: DateTime<Utc>,
+    note: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Item {
+    item_id: i64,
+    gateway: String,
+    day: String,
+    class: String,
+    explanation: String,
+    advice: String,
+    status: String,
+    payment_id: Option<PaymentId>,
+    gateway_reference: Option<String>,
+    field: Option<String>,
+    ours: Option<String>,
+    theirs: Option<String>,
+    amount: Option<i64>,
+    currency: Option<String>,
+    line: Option<i64>,
+    first_seen_at: DateTime<Utc>,
+    last_seen_at: DateTime<Utc>,
+    not_repaired: Option<String>,
+    decided_by: Option<String>,
+    decided_at: Option<DateTime<Utc>>,
+    reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Sum {
+    day: String,
+    gateway: String,
+    currency: String,
+    attempts: Book,
+    ledger: Book,
+    settlement: Book,
+    given_back: Book,
+    apart: bool,
+}
+
+#[derive(Deserialize)]
+struct Book {
+    count: i64,
+    amount: i64,
+}
+
+#[derive(Template)]
+#[template(path = "reconciliation.html")]
+struct Page {
+    frame: Frame,
+    standings: Vec<Standing>,
+    items: Listed<Item>,
+    /// Which of them are listed.
+    status: String,
+    runs: Vec<Run>,
+    sums: Vec<Sum>,
+}
+
+#[derive(Template)]
+#[template(path = "reconciliation_item.html")]
+struct ItemPage {
+    frame: Frame,
+    item: Item,
+}
+
+/// What may stand behind the question mark.
+#[derive(Deserialize, Default)]
+pub(super) struct Asked {
+    status: Option<String>,
+    cursor: Option<String>,
+}
+
+impl Item {
+    fn chip(&self) -> Html {
+        let (tone, shape) = match self.status.as_str() {
+            "open" => ("failed", "!"),
+            "waiting" => ("pending", "○"),
+            "repaired" => ("completed", "✓"),
+            _ => ("cancelled", "⊘"),
+        };
+        text::chip(tone, shape, &self.status)
+    }
+
+    fn amount(&self) -> Html {
+        match (self.amount, self.currency.as_deref()) {
+            (Some(minor), Some(currency)) => text::amount(minor, currency),
+            _ => text::nothing(),
+        }
+    }
+
+    /// Where an act on it is sent.
+    fn way(&self, act: &str) -> String {
+        format!("/ui/reconciliation/items/{}/{act}", self.item_id)
+    }
+
+    fn is_open(&self) -> bool {
+        self.status == "open"
+    }
+}
+
+impl Page {
+    /// The way to the next page of differences.
+    fn next(&self) -> Option<String> {
+        let cursor = segment(self.items.next_cursor.as_deref()?);
+        Some(format!("/ui/reconciliation?status={}&cursor={cursor}", segment(&self.status)))
+    }
+
+    fn kinds(&self) -> [&'static str; 4] {
+        ["open", "waiting", "repaired", "dismissed"]
+    }
+}
+
+pub(super) async fn page(State(ui): State<Ui>, viewer: Viewer, Query(asked): Query<Asked>) -> Shown {
+    let status = asked.status.unwrap_or_else(|| "open".to_owned());
+    let mut path = format!("/v1/ops/reconciliation-items?limit={MOST}&status={}", segment(&status));
+    if let Some(cursor) = asked.cursor {
+        path.push_str(&format!("&cursor={}", segment(&cursor)));
+    }
+    let items = ui.read(&viewer, &path).await?;
+    let standings: Listed<Standing> = ui.read(&viewer, "/v1/ops/reconciliation-standing").await?;
+    let runs: Listed<Run> = ui.read(&viewer, &format!("/v1/ops/reconciliations?limit={MOST}")).await?;
+    let today = viewer.now().date_naive();
+    let (from, to) = (today - Days::new(SUMMED), today - Days::new(1));
+    let sums: Listed<Sum> =
+        ui.read(&viewer, &format!("/v1/ops/reconciliation-sums?from={from}&to={to}")).await?;
+    let frame = ui.frame(&viewer, Place::Reconciliation).await;
+    show::page(&Page { frame, standings: standings.data, items, status, runs: runs.data, sums: sums.data })
+}
+
+pub(super) async fn item(State(ui): State<Ui>, viewer: Viewer, Path(id): Path<String>) -> Shown {
+    let item = ui.read(&viewer, &format!("/v1/ops/reconciliation-items/{}", segment(&id))).await?;
+    show::page(&ItemPage { frame: ui.frame(&viewer, Place::Reconciliation).await, item })
+}
+
+pub(super) async fn repair(
+    State(ui): State<Ui>,
+    viewer: Viewer,
+    Path(id): Path<String>,
+    sent: Sent,
+) -> Shown {
+    ui.decide(&viewer, &id, ("repair", "The payment is repaired by the gateway's own record."), &sent).await
+}
+
+pub(super) async fn dismiss(
+    State(ui): State<Ui>,
+    viewer: Viewer,
+    Path(id): Path<String>,
+    sent: Sent,
+) -> Shown {
+    ui.decide(&viewer, &id, ("dismiss", "The difference is dismissed."), &sent).await
+}
+
+impl Ui {
+    async fn decide(&self, viewer: &Viewer, id: &str, (act, done): (&str, &str), sent: &Sent) -> Shown {
+        let id = segment(id);
+        let body = json!({"reason": sent.text("reason")});
+        let path = format!("/v1/ops/reconciliation-items/{id}/{act}");
+        let told = self.ask(viewer, Method::POST, &path, Some(body)).await;
+        self.said(&format!("/ui/reconciliation/items/{id}"), &Said::of(&told, done))
+    }
+}

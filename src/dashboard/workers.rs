@@ -1,0 +1,19 @@
+//! Workers, relays and the publisher: who is at work. The pattern for every page that only shows.
+
+use super::show::{self, Shown};
+use super::{Frame, Place, Ui, Viewer};
+use crate::schedule::Crew;
+use askama::Template;
+use axum::extract::State;
+
+#[derive(Template)]
+#[template(path = "workers.html")]
+struct Page {
+    frame: Frame,
+    crew: Crew,
+}
+
+pub(super) async fn page(State(ui): State<Ui>, viewer: Viewer) -> Shown {
+    let crew = ui.schedule().crew().await?;
+    show::page(&Page { frame: ui.frame(&viewer, Place::Workers).await, crew })
+}

@@ -1,0 +1,110 @@
+//! The pages of the machine: what they say where nothing is, and what their acts come to.
+
+use super::browser::Browser;
+use crate::support::api::Api;
+
+/// Puts a gateway on record, as its first worker does.
+async fn with_gateway(api: &Api) {
+    let made = "INSERT INTO gateways (name, account) VALUES ('sandbox', 'a') RETURNING name";
+    assert_eq!(api.one::<String>(made).await, "sandbox");
+}
+
+#[tokio::test]
+async fn each_says_so_where_nothing_is_and_offers_a_viewer_no_act() {
+    let api = Api::start(|_| {}).await;
+    with_gateway(&api).await;
+    let mut browser = Browser::of(&api, "ana", &["ops:read"]).await;
+    for (path, texts) in [
+        ("/ui/buckets", ["<h1>Buckets</h1>", "class=\"strip\""]),
+        ("/ui/forecast", ["<h1>Forecast</h1>", "Overdue now: <strong>0</strong>"]),
+        ("/ui/gateways", ["<h1>Gateways</h1>", "Nothing is switched off."]),
+        ("/ui/reconciliation", ["<h1>Reconciliation</h1>", "No report was ever compared."]),
+        ("/ui/webhooks", ["<h1>Webhooks</h1>", "No client has an endpoint."]),
+        ("/ui/quarantine", ["<h1>Quarantine</h1>", "Claims go on"]),
+    ] {
+        let page = browser.open(path).await;
+        for text in texts {
+            assert!(page.says(text), "{path}: {text}: {}", page.text);
+        }
+        assert!(!page.says("<details class=\"act\">"), "{path} offers an act: {}", page.text);
+    }
+    assert_eq!(browser.get("/ui/reconciliation/items/1").await.status, 404);
+}
+
+#[tokio::test]
+async fn a_gateway_is_paused_and_resumed_with_a_reason_that_everybody_sees() {
+    let api = Api::start(|_| {}).await;
+    with_gateway(&api).await;
+    let mut browser = Browser::of(&api, "bo", &["ops:read", "gateways:write"]).await;
+    let page = "/ui/gateways";
+    let shown = browser.act(page, "/ui/gateways/sandbox/pause", &[("reason", "they are down")]).await;
+    for text in
+        ["The gateway is paused.", "paused by a person", "they are down", "/ui/gateways/sandbox/resume"]
+    {
+        assert!(shown.says(text), "{text}: {}", shown.text);
+    }
+    let shown = browser.act(page, "/ui/gateways/sandbox/resume", &[("reason", "they are back")]).await;
+    assert!(shown.says("The gateway is called again.") && !shown.says("they are down"), "{}", shown.text);
+    let acts: i64 = api.one("SELECT count(*) FROM operator_acts WHERE act LIKE '%_gateway'").await;
+    assert_eq!(acts, 2);
+    // Without a reason nothing happens, and one that is not there is said not to be.
+    let shown = browser.act(page, "/ui/gateways/sandbox/pause", &[]).await;
+    assert!(!shown.says("paused by a person"), "{}", shown.text);
+    let shown = browser.act(page, "/ui/gateways/none/pause", &[("reason", "a test")]).await;
+    assert!(shown.says("said refused"), "{}", shown.text);
+}
+
+#[tokio::test]
+async fn a_kill_switch_is_thrown_and_released_and_everything_needs_an_administrator() {
+    let api = Api::start(|_| {}).await;
+    with_gateway(&api).await;
+    let mut browser = Browser::of(&api, "bo", &["ops:read", "gateways:write"]).await;
+    let (page, act) = ("/ui/gateways", "/ui/switches");
+    let thrown = [("kind", "currency"), ("value", "EUR"), ("on", "true"), ("reason", "a wrong exponent")];
+    let shown = browser.act(page, act, &thrown).await;
+    assert!(shown.says("a wrong exponent") && shown.says("Let it go on"), "{}", shown.text);
+    let global = [("kind", "global"), ("on", "true"), ("reason", "a test")];
+    let shown = browser.act(page, act, &global).await;
+    assert!(shown.says("said refused"), "{}", shown.text);
+    assert_eq!(api.one::<i64>("SELECT count(*) FROM kill_switches").await, 1);
+    let released = [("kind", "currency"), ("value", "EUR"), ("on", "false"), ("reason", "mended")];
+    let shown = browser.act(page, act, &released).await;
+    assert!(shown.says("It is charged again.") && shown.says("Nothing is switched off."), "{}", shown.text);
+}
+
+#[tokio::test]
+async fn a_quarantine_is_entered_and_one_person_alone_does_not_release_it() {
+    let api = Api::start(|_| {}).await;
+    let mut browser = Browser::of(&api, "bo", &["ops:read", "ops:approve"]).await;
+    let page = "/ui/quarantine";
+    let shown = browser.act(page, page, &[("reason", "a disk was lost")]).await;
+    for text in ["The database is quarantined", "Nothing is claimed", "a disk was lost"] {
+        assert!(shown.says(text), "{text}: {}", shown.text);
+    }
+    let release = [("reason", "it was compared"), ("anyway", "true")];
+    let shown = browser.act(page, "/ui/quarantine/release", &release).await;
+    assert!(shown.says("asked for the release"), "{}", shown.text);
+    let shown = browser.act(page, "/ui/quarantine/release", &release).await;
+    assert!(shown.says("Nothing is claimed"), "one person is not two: {}", shown.text);
+    let mut other = Browser::of(&api, "cy", &["ops:read", "ops:approve"]).await;
+    let shown = other.act(page, "/ui/quarantine/release", &release).await;
+    assert!(shown.says("Claims go on") && shown.says("whatever was missing"), "{}", shown.text);
+}
+
+#[tokio::test]
+async fn an_operator_sees_whose_endpoint_does_not_hear_and_only_its_host() {
+    let api = Api::start(|_| {}).await;
+    let made =
+        "INSERT INTO webhook_endpoints (id, actor_id, url, description, event_types, secret, max_concurrency,
+                    created_at, changed_at, version, failing_since)
+                SELECT gen_random_uuid(), a.id, 'https://shop.example/hook/s3cret?token=x', 'orders', '{}',
+                    decode(repeat('00', 32), 'hex'), 1, now(), now(), 1, now() - interval '2 hours'
+                FROM actors a WHERE a.name = 'tester' RETURNING description";
+    assert_eq!(api.one::<String>(made).await, "orders");
+    let mut browser = Browser::of(&api, "ana", &["ops:read"]).await;
+    let page = browser.open("/ui/webhooks").await;
+    for text in ["tester", "shop.example", "orders", "failing", "2 h ago"] {
+        assert!(page.says(text), "{text}: {}", page.text);
+    }
+    assert!(!page.says("s3cret") && !page.says("token"), "{}", page.text);
+}

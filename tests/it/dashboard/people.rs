@@ -1,0 +1,174 @@
+//! The pages of payments as people use them: found, looked at, decided about, many at once, and by a second person.
+
+use super::browser::Browser;
+use crate::operations::http::Site;
+use punctual::schedule::BulkTerms;
+
+const OPERATES: [&str; 3] = ["ops:read", "ops:redrive", "ops:refund"];
+
+/// What stands behind `before` in a page, up to a quote.
+fn quoted<'a>(page: &'a str, before: &str) -> &'a str {
+    let (_, rest) = page.split_once(before).unwrap_or_else(|| panic!("no {before} in {page}"));
+    rest.split('"').next().expect("a quote")
+}
+
+#[tokio::test]
+async fn payments_are_found_by_the_filter_and_a_mistake_is_told_on_the_page() {
+    let site = Site::new().await;
+    let parked = site.parked("k1", 123_450).await;
+    let mut browser = Browser::of(&site.api, "ana", &["ops:read"]).await;
+    for path in
+        ["/ui/payments", "/ui/payments?q=status:PARKED", "/ui/payments?q=actor:tester&order=due_first"]
+    {
+        let page = browser.open(path).await;
+        for text in [parked.as_str(), "1,234.50 EUR", "PARKED", "outcome_unknown", "1 payment"] {
+            assert!(page.says(text), "{path}: {text}: {}", page.text);
+        }
+        assert!(!page.says("secret-payee"), "{}", page.text);
+    }
+    let none = browser.open("/ui/payments?q=status:FAILED").await;
+    assert!(none.says("None passes.") && !none.says(&parked), "{}", none.text);
+    let wrong = browser.open("/ui/payments?q=stauts:PARKED").await;
+    assert!(wrong.says("This filter cannot be read.") && wrong.says("At character 1: no such name"));
+    assert!(wrong.says("value=\"stauts:PARKED\""), "what was typed stays: {}", wrong.text);
+    assert_eq!(browser.get("/ui/payments?nonsense=1").await.status, 400);
+    let led = browser.get(&format!("/ui/payments?q={parked}")).await;
+    assert_eq!(led.leads_to(), format!("/ui/payments/{parked}"), "an id alone leads to its page");
+}
+
+#[tokio::test]
+async fn one_payment_is_shown_whole_and_its_payee_by_an_act_that_is_on_record() {
+    let site = Site::new().await;
+    let parked = site.parked("k1", 1_250).await;
+    let way = format!("/ui/payments/{parked}");
+    let mut viewer = Browser::of(&site.api, "ana", &["ops:read"]).await;
+    let page = viewer.open(&way).await;
+    for text in [
+        "<title id=\"life-title\">It stands at PARKED</title>",
+        "It went: PENDING, PROCESSING, PARKED.",
+        "12.50 EUR",
+        "Nothing by itself: it waits for an operator",
+        "payment.parked",
+        "&#34;payee&#34;: &#34;***&#34;",
+        "payments.due",
+    ] {
+        assert!(page.says(text), "{text}: {}", page.text);
+    }
+    assert!(!page.says("secret-payee") && !page.says("/redrive"), "a viewer acts on nothing: {}", page.text);
+    let mut operator = Browser::of(&site.api, "bo", &OPERATES).await;
+    let page = operator.open(&way).await;
+    assert!(page.says(&format!("action=\"{way}/redrive\"")) && !page.says("secret-payee"), "{}", page.text);
+    let fields = [("csrf", page.token()), ("reason", "the bank asks".to_owned())];
+    let fields: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let shown = operator.post(&format!("{way}/payee"), &fields).await;
+    assert!(shown.status == 200 && shown.says("secret-payee") && shown.says("show_payee"), "{}", shown.text);
+    let again = operator.open(&way).await;
+    assert!(!again.says("secret-payee"), "it was shown once: {}", again.text);
+    let acts = operator.open(&format!("/ui/acts?subject={parked}")).await;
+    assert!(acts.says("show_payee") && acts.says("the bank asks") && acts.says("key:bo"), "{}", acts.text);
+    assert_eq!(viewer.get("/ui/payments/01a2283e-8820-8aaa-9bbb-0123456789ab").await.status, 404);
+}
+
+#[tokio::test]
+async fn a_release_is_done_and_a_second_one_is_answered_with_how_things_stand() {
+    let site = Site::new().await;
+    let parked = site.parked("k1", 1_250).await;
+    let way = format!("/ui/payments/{parked}");
+    let mut bo = Browser::of(&site.api, "bo", &OPERATES).await;
+    let empty = bo.act(&way, &format!("{way}/redrive"), &[]).await;
+    assert!(empty.says("said refused"), "an act has a reason: {}", empty.text);
+    let done = bo.act(&way, &format!("{way}/redrive"), &[("reason", "the gateway is back")]).await;
+    assert!(done.says("said done") && done.says("It is released"), "{}", done.text);
+    assert!(done.says("the gateway is back"), "the page shows who did it and why: {}", done.text);
+    let again = bo.act(&way, &format!("{way}/redrive"), &[("reason", "once more")]).await;
+    assert!(again.says("said answer") && again.says("The payment is not parked"), "{}", again.text);
+    // Its outcome is unknown and this gateway voids nothing: a cancel is answered, too.
+    let cancelled = bo.act(&way, &format!("{way}/cancel"), &[("reason", "the shop called")]).await;
+    assert!(cancelled.says("said answer"), "{}", cancelled.text);
+}
+
+#[tokio::test]
+async fn a_large_one_waits_for_a_second_person_who_decides_on_a_page_of_its_own() {
+    let site = Site::new().await;
+    let parked = site.parked("k1", 100_001).await;
+    let way = format!("/ui/payments/{parked}");
+    let scopes = ["ops:read", "ops:redrive", "ops:approve"];
+    let mut bo = Browser::of(&site.api, "bo", &scopes).await;
+    let asked = bo.act(&way, &format!("{way}/redrive"), &[("reason", "back")]).await;
+    assert!(asked.says("said waits"), "{}", asked.text);
+    let approval = format!("/ui/approvals/{}", quoted(&asked.text, "href=\"/ui/approvals/"));
+    let own = bo.open(&approval).await;
+    assert!(own.says("You asked for it") && !own.says("/approve\""), "{}", own.text);
+    let refused = bo.act(&approval, &format!("{approval}/approve"), &[("reason", "mine")]).await;
+    assert!(refused.says("said refused"), "{}", refused.text);
+    let mut ana = Browser::of(&site.api, "ana", &scopes).await;
+    assert!(ana.open("/ui/approvals").await.says(&approval));
+    let done = ana.act(&approval, &format!("{approval}/approve"), &[("reason", "I looked")]).await;
+    assert!(done.says("said done") && done.says("approved") && done.says("key:ana"), "{}", done.text);
+    let twice = ana.act(&approval, &format!("{approval}/reject"), &[("reason", "no")]).await;
+    assert!(twice.says("said answer"), "{}", twice.text);
+    assert!(ana.open("/ui/approvals").await.says("None is pending."));
+}
+
+#[tokio::test]
+async fn what_is_ticked_becomes_a_bulk_action_that_is_started_stopped_and_counted() {
+    let site = Site::new().await;
+    let mut ids = Vec::new();
+    for key in ["k1", "k2", "k3"] {
+        ids.push(site.parked(key, 1_250).await);
+    }
+    let mut bo = Browser::of(&site.api, "bo", &OPERATES).await;
+    let page = bo.open("/ui/parked").await;
+    assert!(page.says("3 held for people") && ids.iter().all(|id| page.says(id)), "{}", page.text);
+    let none = bo
+        .act("/ui/parked", "/ui/bulks", &[("which", "ticked"), ("ratePerS", "5"), ("reason", "back")])
+        .await;
+    assert!(none.says("Nothing was ticked"), "{}", none.text);
+    let fields = [
+        ("which", "ticked"),
+        ("id", ids[0].as_str()),
+        ("id", ids[2].as_str()),
+        ("ratePerS", "5"),
+        ("reason", "back"),
+    ];
+    let made = bo.act("/ui/parked", "/ui/bulks", &fields).await;
+    assert!(made.says("said done") && made.says("How far it is: stopped"), "{}", made.text);
+    assert!(made.says("0 of 2") && made.says("25.00 EUR"), "the preview is exact: {}", made.text);
+    let bulk = quoted(&made.text, "action=\"/ui/bulks/").trim_end_matches("/start").to_owned();
+    let bulk = format!("/ui/bulks/{bulk}");
+    let started = bo.act(&bulk, &format!("{bulk}/start"), &[("reason", "go")]).await;
+    assert!(started.says("How far it is: running"), "{}", started.text);
+    let stopped = bo.act(&bulk, &format!("{bulk}/stop"), &[("reason", "wait")]).await;
+    assert!(stopped.says("How far it is: stopped") && stopped.says("0 of 2"), "{}", stopped.text);
+    bo.act(&bulk, &format!("{bulk}/start"), &[("reason", "go on")]).await;
+    let terms = BulkTerms { retryable_codes: Vec::new(), approve_above_minor: 100_000 };
+    site.worker.step_bulk(&terms).await.expect("a step");
+    let done = bo.open(&bulk).await;
+    assert!(
+        done.says("How far it is: done") && done.says("2 of 2") && done.says("redriven"),
+        "{}",
+        done.text
+    );
+    let late = bo.act(&bulk, &format!("{bulk}/stop"), &[("reason", "too late")]).await;
+    assert!(late.says("said answer"), "{}", late.text);
+    assert!(bo.open("/ui/bulks").await.says(&bulk));
+    let left = bo.open("/ui/parked").await;
+    assert!(left.says("1 held for people") && left.says(&ids[1]) && !left.says(&ids[0]), "{}", left.text);
+    let fields = [("which", "all"), ("q", "ref:x"), ("ratePerS", "5"), ("reason", "x")];
+    let refused = bo.act("/ui/parked", "/ui/bulks", &fields).await;
+    assert!(refused.says("said refused"), "{}", refused.text);
+}
+
+#[tokio::test]
+async fn a_refund_that_cannot_be_is_answered_and_what_is_no_amount_is_not_all_of_it() {
+    let site = Site::new().await;
+    let parked = site.parked("k1", 1_250).await;
+    let way = format!("/ui/payments/{parked}");
+    let mut bo = Browser::of(&site.api, "bo", &OPERATES).await;
+    let fields = [("key", "ui-1"), ("gatewayReference", "ch_1"), ("reason", "it was wrong")];
+    let refused = bo.act(&way, &format!("{way}/refund"), &fields).await;
+    assert!(refused.says("said answer"), "nothing was charged: {}", refused.text);
+    let half = [("amount", "12.50"), ("key", "ui-2"), ("gatewayReference", "ch_1"), ("reason", "x")];
+    let refused = bo.act(&way, &format!("{way}/refund"), &half).await;
+    assert!(refused.says("said refused"), "an amount that is no number is not all of it: {}", refused.text);
+}
