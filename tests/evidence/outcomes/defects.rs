@@ -31,7 +31,7 @@ pub async fn every_defect_is_found_and_nothing_else(figures: &mut Figures) {
         "{} kinds of defects, {EACH} of each, in a report of {CHARGES} charges; {ACROSS_MIDNIGHT} at midnight",
         KINDS.len()
     ));
-    let date = Utc::now().date_naive() - TimeDelta::days(2);
+    let date = Utc::now().date_naive() - TimeDelta::days(3);
     let day = Day { date, charges: CHARGES, seed: 7 };
     let mut site = Installation::new(&[("gateway.settlement_url", "settlement")]).await;
     day.write(&site.database.url).await;
@@ -68,7 +68,7 @@ pub async fn every_defect_is_found_and_nothing_else(figures: &mut Figures) {
     held_against(figures, &wrong, &open, &items(&site, date).await);
 
     println!("  No more charges can come");
-    wrong.reconcile(&site, date, "0").await;
+    wrong.reconcile(&site, date, "1").await;
     let open = wrong.expected(&["missing"], "missing_there", &charged_back);
     held_against(figures, &wrong, &open, &items(&site, date).await);
 }

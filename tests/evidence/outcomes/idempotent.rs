@@ -26,10 +26,10 @@ type Counts = (i64, i64, i64, Option<i64>);
 /// One report, treated badly.
 pub async fn a_report_counts_once_and_only_whole(figures: &mut Figures) {
     figures.part(&format!("A report of {CHARGES} charges, loaded twice, cut at {CUTS} places, and killed"));
-    let date = Utc::now().date_naive() - TimeDelta::days(2);
+    let date = Utc::now().date_naive() - TimeDelta::days(3);
     let day = Day { date, charges: CHARGES, seed: 13 };
     let bench =
-        Bench { site: Installation::new(&[("reconcile.grace_days", "0")]).await, date: date.to_string() };
+        Bench { site: Installation::new(&[("reconcile.grace_days", "1")]).await, date: date.to_string() };
     day.write(&bench.site.database.url).await;
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("report.ndjson");

@@ -23,7 +23,7 @@ pub async fn a_million_lines_are_compared_in_seconds(figures: &mut Figures) {
     let asked = std::env::var("PUNCTUAL_REPORT_LINES").ok().and_then(|lines| lines.parse().ok());
     let charges = asked.unwrap_or(1_000_000);
     figures.part(&format!("A report of {charges} charges against as many payments"));
-    let date = Utc::now().date_naive() - TimeDelta::days(2);
+    let date = Utc::now().date_naive() - TimeDelta::days(3);
     let day = Day { date, charges, seed: 11 };
     let site = Installation::new(&[]).await;
     let began = Instant::now();
@@ -47,7 +47,7 @@ pub async fn a_million_lines_are_compared_in_seconds(figures: &mut Figures) {
     let (file, date_text) = (path.display().to_string(), date.to_string());
     let day_of = ["reconcile", "run", "--gateway", "sandbox", "--day", &date_text];
     let arguments = [&day_of[..], &["--file", &file, "--format", "sandbox", "-o", "json"]].concat();
-    let ran = watched(&site, &arguments, &[("reconcile.grace_days", "0")]).await;
+    let ran = watched(&site, &arguments, &[("reconcile.grace_days", "1")]).await;
     let ended = ran.code == Some(10);
     figures.holds("exit code", format!("{:?}", ran.code), "Some(10): some differ", Holds(ended));
     if !ended {
@@ -72,7 +72,8 @@ pub async fn a_million_lines_are_compared_in_seconds(figures: &mut Figures) {
     .fetch_all(&mut database)
     .await
     .expect("items");
-    let wanted = [("amount_mismatch".to_owned(), of(5)), ("missing_there".to_owned(), of(3))];
+    // What this report lacks may still stand in the next day's, which nobody has loaded.
+    let wanted = [("amount_mismatch".to_owned(), of(5)), ("late".to_owned(), of(3))];
     figures.holds("what it found", format!("{found:?}"), &format!("{wanted:?}"), Holds(found == wanted));
     let loaded: i64 = sqlx::query_scalar("SELECT count(*) FROM settlement_lines")
         .fetch_one(&mut database)
