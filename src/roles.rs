@@ -13,7 +13,7 @@ use crate::platform::clock::{Host, SharedClock};
 use crate::platform::config::Config;
 use crate::platform::dice::{Os, SharedDice};
 use crate::platform::exit::Exit;
-use crate::platform::health::{self, Readiness};
+use crate::platform::health::{self, Readiness, Served};
 use crate::platform::metrics::{self, Exposition};
 use crate::platform::reconnect;
 use crate::platform::shutdown::Shutdown;
@@ -118,19 +118,21 @@ impl Process {
         Readiness::new(self.shutdown.clone()).with("postgres", check).noting("quarantine", note)
     }
 
-    /// Serves health where `metrics.listen` says so.
-    async fn serve_health(&self, readiness: Readiness) -> Result<(), Ended> {
+    /// Serves health where `metrics.listen` says so, from now on: a process that waits for its database is alive, and
+    /// an address that cannot be had is told before anything else is tried.
+    async fn serve_health(&self) -> Result<Served, Ended> {
         let listen = &self.config.metrics.listen;
+        let served = Served::starting();
         if listen.is_empty() {
-            return Ok(());
+            return Ok(served);
         }
         let listener = tokio::net::TcpListener::bind(listen).await.map_err(|error| {
             let told = format!("metrics.listen = {listen:?} cannot be listened on: {error}");
             Ended::with(of_listening(&error), told)
         })?;
-        let routes = health::routes(readiness, self.exposition.clone());
+        let routes = health::routes(served.clone(), self.exposition.clone());
         tokio::spawn(health::serve(listener, routes, self.shutdown.clone()));
-        Ok(())
+        Ok(served)
     }
 
     /// Closes the connections to the database, which does not keep the process here if it is silent.
@@ -251,11 +253,12 @@ async fn tokens(process: &Process) -> Result<Option<Arc<Tokens>>, Ended> {
 /// # Errors
 /// What ended it.
 pub async fn relay(process: Process) -> Result<(), Ended> {
+    let health = process.serve_health().await?;
     let kafka = &process.config.kafka;
     require_topics(kafka).await?;
     let Some(schedule) = process.connect(Access::Worker).await? else { return Ok(()) };
     let producer = bucket::Producer::new(kafka, process.clock.clone()).map_err(usage)?;
-    process.serve_health(noting_kafka(process.postgres_is_ready(&schedule), &producer)).await?;
+    health.started(noting_kafka(process.postgres_is_ready(&schedule), &producer));
     let settings = &process.config.relay;
     let relay = relay::Relay {
         holder: process.name(&settings.name),
@@ -281,8 +284,9 @@ pub async fn relay(process: Process) -> Result<(), Ended> {
 /// # Errors
 /// What ended it.
 pub async fn keeper(process: Process) -> Result<(), Ended> {
+    let health = process.serve_health().await?;
     let Some(schedule) = process.connect(Access::Worker).await? else { return Ok(()) };
-    process.serve_health(process.postgres_is_ready(&schedule)).await?;
+    health.started(process.postgres_is_ready(&schedule));
     let settings = &process.config.keeper;
     let database = &process.config.database;
     let reaper = keeper::Reaper {
@@ -347,7 +351,7 @@ pub async fn sandbox(process: Process) -> Result<(), Ended> {
         SandboxError::Listen { source, .. } => Ended::with(of_listening(source), error.to_string()),
         SandboxError::Ledger(_) | SandboxError::NotDurable(_) | SandboxError::Server(_) => usage(error),
     })?;
-    process.serve_health(Readiness::new(process.shutdown.clone())).await?;
+    process.serve_health().await?.started(Readiness::new(process.shutdown.clone()));
     tracing::info!(listen = %bound.local_addr(), "the sandbox gateway serves");
     let shutdown = process.shutdown.clone();
     bound.run(async move { shutdown.wait().await }).await.map_err(failed)

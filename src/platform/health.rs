@@ -3,6 +3,7 @@
 //! `/livez` asks nobody: a process whose database is away must not be restarted for it. `/readyz`
 //! names the dependency that fails, in fixed words without addresses. A gateway outage makes no
 //! worker unready: its rows wait in the schedule, and a restart would not help. It is a *note* there.
+//! All of it is served from a process's first moment, before it has found what it works with ([`Served`]).
 //!
 //! The REST interface mounts [`routes`] beside its own; every other role serves them with
 //! [`serve`]. If this dies, the process runs on unseen, so [`serve`] returns its error to whoever
@@ -18,7 +19,7 @@ use axum::routing::get;
 use futures_util::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::net::TcpListener;
 
@@ -90,6 +91,44 @@ impl Readiness {
     }
 }
 
+/// What is served of a process from its first moment: alive, and not ready before its checks are there.
+#[derive(Debug, Clone)]
+pub struct Served {
+    checks: Arc<OnceLock<Readiness>>,
+}
+
+impl Served {
+    /// Of a process that has just begun.
+    #[must_use]
+    pub fn starting() -> Self {
+        Self { checks: Arc::default() }
+    }
+
+    /// From now on these checks say whether it is ready; the first that are given stay.
+    pub fn started(&self, checks: Readiness) {
+        self.checks.get_or_init(|| checks);
+    }
+
+    async fn ask(&self) -> Ready {
+        match self.checks.get() {
+            Some(checks) => checks.ask().await,
+            None => Ready {
+                failures: BTreeMap::from([(
+                    "start",
+                    Some("not finished; the log says what it waits for".to_owned()),
+                )]),
+                notes: BTreeMap::new(),
+            },
+        }
+    }
+}
+
+impl From<Readiness> for Served {
+    fn from(checks: Readiness) -> Self {
+        Self { checks: Arc::new(OnceLock::from(checks)) }
+    }
+}
+
 /// What the checks answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ready {
@@ -120,11 +159,11 @@ impl IntoResponse for Ready {
 }
 
 /// The three routes.
-pub fn routes(readiness: Readiness, exposition: Exposition) -> Router {
+pub fn routes(served: impl Into<Served>, exposition: Exposition) -> Router {
     Router::new()
         .route("/livez", get(|| async { "alive\n" }))
-        .route("/readyz", get(|State(readiness): State<Readiness>| async move { readiness.ask().await }))
-        .with_state(readiness)
+        .route("/readyz", get(|State(served): State<Served>| async move { served.ask().await }))
+        .with_state(served.into())
         .route("/metrics", get(metrics_text).with_state(exposition))
 }
 
@@ -197,6 +236,22 @@ mod tests {
         let ready = readiness.ask().await;
         assert!(!ready.is_ready());
         assert_eq!(ready.failures["postgres"].as_deref(), Some("no answer in time"));
+    }
+
+    #[tokio::test]
+    async fn a_process_that_begins_is_alive_and_becomes_ready_with_its_checks() {
+        let (_trigger, shutdown) = Shutdown::manual();
+        let served = Served::starting();
+        let routes = routes(served.clone(), exposition());
+        assert_eq!(answer(routes.clone(), "/livez").await.0, StatusCode::OK);
+        let (status, body) = answer(routes.clone(), "/readyz").await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        assert!(body.contains(r#""checks":{"start":"not finished"#), "{body}");
+        served.started(Readiness::new(shutdown.clone()).with("postgres", || async { Ok(()) }));
+        let ready = (StatusCode::OK, r#"{"checks":{"postgres":"ok"},"ready":true}"#.to_owned());
+        assert_eq!(answer(routes.clone(), "/readyz").await, ready);
+        served.started(Readiness::new(shutdown));
+        assert_eq!(answer(routes, "/readyz").await, ready);
     }
 
     #[tokio::test]

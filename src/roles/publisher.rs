@@ -24,6 +24,7 @@ const WEBHOOK_POOL: u32 = 4;
 /// # Errors
 /// What ended it.
 pub async fn publisher(process: Process) -> Result<(), Ended> {
+    let health = process.serve_health().await?;
     let kafka = &process.config.kafka;
     require_topics(kafka).await?;
     let Some(schedule) = process.connect(Access::Worker).await? else { return Ok(()) };
@@ -31,7 +32,7 @@ pub async fn publisher(process: Process) -> Result<(), Ended> {
     let (condition, told) = watch::channel(Condition::default());
     let producer = bucket::Producer::new(kafka, process.clock.clone()).map_err(usage)?;
     let readiness = noting_kafka(process.postgres_is_ready(&schedule), &producer);
-    process.serve_health(publishes(readiness, told)).await?;
+    health.started(publishes(readiness, told));
     let settings = &process.config.publisher;
     let publisher = publisher::Publisher {
         holder: process.name(&settings.name),

@@ -22,6 +22,7 @@ use tokio::task::JoinHandle;
 /// What ended it; a worker that found itself frozen ends with a failure, so that it is started anew.
 pub async fn worker(mut process: Process) -> Result<(), Ended> {
     fits::worker(&mut process.config, &fits::Granted::by_this_machine()).map_err(usage)?;
+    let health = process.serve_health().await?;
     let gateway = Arc::new(gateway::connect(&process.config.gateway, process.clock.clone()).map_err(usage)?);
     refuse_wrong_topics(&process.config.kafka, &process.clock).await?;
     let Some(schedule) = process.connect(Access::Worker).await? else { return Ok(()) };
@@ -45,7 +46,7 @@ pub async fn worker(mut process: Process) -> Result<(), Ended> {
         dice: process.dice.clone(),
         join: joiner(&process.config, process.clock.clone()),
     });
-    process.serve_health(works(process.postgres_is_ready(&schedule), condition)).await?;
+    health.started(works(process.postgres_is_ready(&schedule), condition));
     let told = tokio::spawn(tell_of_leaving(process.clone(), schedule.clone()));
     let refunds = refunds(&process, &schedule, gateway, name, &worker);
     let asked_at = Arc::new(OnceLock::new());

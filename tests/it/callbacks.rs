@@ -1,7 +1,7 @@
 //! A gateway that says on its own that it has decided: a hint, whatever it says, how often and when.
 
 use crate::support::eventually;
-use crate::support::installation::Installation;
+use crate::support::installation::{Installation, free_address};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use chrono::{TimeDelta, Utc};
@@ -165,12 +165,8 @@ async fn a_callback_before_our_own_commit_comes_again_and_one_that_nobody_signed
 async fn what_the_gateway_tells_late_doubled_and_out_of_order_ends_in_the_state_that_it_shows() {
     let secret = format!("whsec_{}", STANDARD.encode(KEY));
     // The sandbox starts before the API, so its port is chosen here.
-    let port = {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-        listener.local_addr().expect("an address").port()
-    };
-    let url = format!("http://127.0.0.1:{port}/v1/gateway-callbacks/sandbox");
-    let listen = format!("127.0.0.1:{port}");
+    let listen = free_address();
+    let url = format!("http://{listen}/v1/gateway-callbacks/sandbox");
     let settings = [
         ("gateway.callback_secret", secret.as_str()),
         ("sandbox.callback_secret", &secret),

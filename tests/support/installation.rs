@@ -270,10 +270,10 @@ impl Installation {
         command.output().expect("the binary runs")
     }
 
-    /// Starts a role under a name (also its slot) and waits until it is alive.
+    /// Starts a role under a name (also its slot) and waits until it has started, ready or not.
     pub async fn start(&mut self, role: &str, name: &str, settings: &[(&str, &str)]) {
         self.spawn(role, name, settings);
-        self.alive(name).await;
+        self.started(name).await;
     }
 
     /// The same with its wall clock this many seconds ahead of the machine's (negative: behind). Its
@@ -283,14 +283,14 @@ impl Installation {
         let (library, shift) = (self.shifted_clock(), self.shift_file(name).display().to_string());
         let shifted = [("LD_PRELOAD", library.as_str()), ("WALL_CLOCK_SHIFT", &shift)];
         self.spawn_in(role, name, &[], &shifted);
-        self.alive(name).await;
+        self.started(name).await;
     }
 
     /// The same, told to freeze itself once, at this place ([`punctual::platform::failpoints`]); with one
     /// thread, so that what it does after it wakes has an order.
     pub async fn start_armed(&mut self, role: &str, name: &str, place: &str) {
         self.spawn_armed(role, name, place);
-        self.alive(name).await;
+        self.started(name).await;
     }
 
     /// The same without waiting: for one that may come to its place before it can say that it is alive.
@@ -337,13 +337,14 @@ impl Installation {
         library.display().to_string()
     }
 
-    async fn alive(&self, name: &str) {
-        let url = format!("{}/livez", self.url(name));
+    async fn started(&self, name: &str) {
+        let url = format!("{}/readyz", self.url(name));
         let http = self.http.clone();
-        let what = format!("{name} is alive");
+        let what = format!("{name} has started");
         let waited = eventually(&what, Duration::from_secs(30), || {
-            let alive = http.get(&url).send();
-            async move { alive.await.is_ok_and(|answer| answer.status().is_success()).then_some(()) }
+            let asked = http.get(&url).send();
+            // The sandbox has no such path, and nothing to wait for.
+            async move { (!asked.await.ok()?.text().await.ok()?.contains(r#""start":"#)).then_some(()) }
         });
         waited.await;
     }
@@ -482,8 +483,7 @@ pub fn variable(setting: &str) -> String {
     format!("PUNCTUAL_{}", setting.replace('.', "__").to_uppercase())
 }
 
-/// A port that was free a moment ago.
-fn free_address() -> String {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("an address").to_string()
+/// An address to listen on that nobody has and that no outgoing connection can be given.
+pub fn free_address() -> String {
+    format!("127.0.0.1:{}", punctual::dev::ports::free())
 }

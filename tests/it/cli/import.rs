@@ -2,6 +2,7 @@
 
 use crate::support::api::Api;
 use crate::support::imports::{self, Interrupted};
+use crate::support::installation::free_address;
 use crate::support::stub::{Ran, Reply, Stub, client, run};
 use chrono::{TimeDelta, Utc};
 use serde_json::{Value, json};
@@ -245,7 +246,7 @@ async fn the_first_question_of_an_import_has_the_patience_of_the_others() {
     let ran = stub.run(&["import", &file]).await;
     assert!(ran.code == Some(0) && ran.out.contains("payments\t1\n"), "{ran:?}");
     // Nobody listens.
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("it");
+    let nobody = free_address();
     let ran = run(&format!("http://{nobody}"), &["import", &file, "--give-up-after", "300ms"]).await;
     assert!(ran.code == Some(1) && ran.err.contains("took nothing for"), "{ran:?}");
     assert!(ran.err.contains("The same command goes on"), "{ran:?}");

@@ -1,6 +1,7 @@
 //! Servers that are not the gateway, or not quite: each way to end a call badly.
 
 use super::rig::{charge, gateway_at, hasty, open_gate, payment, unsent};
+use crate::support::installation::free_address;
 use punctual::domain::verdict::{Doubt, Lookup, NotSent, Verdict};
 use punctual::gateway::Gateway;
 use punctual::platform::clock::{Clock, Host};
@@ -225,8 +226,7 @@ async fn headers_or_a_body_that_drip_past_the_total_time_are_a_time_out() {
 
 #[tokio::test]
 async fn what_fails_before_the_write_is_not_sent() {
-    // A port that was free a moment ago and that nobody listens on.
-    let free = TcpListener::bind("127.0.0.1:0").await.expect("bound").local_addr().expect("an address");
+    let free = free_address();
     let refused = gateway_at(&format!("http://{free}"), Arc::new(Host), |_| {});
     let unresolved = gateway_at("http://nobody.invalid", Arc::new(Host), |_| {});
     for (gateway, why) in [(refused, NotSent::Refused), (unresolved, NotSent::Dns)] {

@@ -69,6 +69,24 @@ async fn a_silent_database_is_named_by_every_role_and_makes_none_of_them_dead() 
 }
 
 #[tokio::test]
+async fn a_role_that_waits_for_its_database_is_alive_and_says_that_it_has_not_started() {
+    let mut site = Installation::new(&[]).await;
+    let (proxy, through) = Proxy::before(&site.database.url).await;
+    proxy.set(Fault::BlackHole(Way::Both)).await;
+    for (role, name) in &ROLES[1..] {
+        site.spawn(role, name, &[("database.url", &through)]);
+        let said = eventually(&format!("{name} serves"), SOON, || async { ready(&site, name).await }).await;
+        assert_eq!(said.0, 503, "{}", said.1);
+        assert!(said.1["checks"]["start"].is_string(), "{}", said.1);
+        assert_eq!(site.text(name, "/livez").await.expect("an answer"), "alive\n");
+    }
+    proxy.set(Fault::Pass).await;
+    for (_, name) in &ROLES[1..] {
+        until_ready(&site, name).await;
+    }
+}
+
+#[tokio::test]
 async fn a_gateway_that_is_away_is_noted_by_its_worker_which_stays_ready() {
     let mut site =
         Installation::new(&[("gateway.connect_timeout", "500ms"), ("ladder.held_back", "200ms")]).await;
@@ -99,6 +117,7 @@ async fn a_kafka_that_is_away_is_noted_and_payments_do_without_it() {
     let id = site.create("without", "sim_ok", Utc::now() + TimeDelta::seconds(1)).await;
     site.settled(&id, &["COMPLETED"], 2 * SOON).await;
     for name in ["relay-1", "worker-1", "publisher-1"] {
+        until_ready(&site, name).await;
         let said = eventually(&format!("{name} notes it"), 2 * SOON, || async {
             let (status, said) = ready(&site, name).await?;
             assert_eq!(status, 200, "{name}: {said}");

@@ -6,7 +6,7 @@
 
 use super::{all_paid_once, in_ms, requests_and_charges, running, seconds, site, sql};
 use crate::support::eventually;
-use crate::support::installation::Installation;
+use crate::support::installation::{Installation, free_address};
 use chrono::SecondsFormat;
 use serde_json::json;
 use sqlx::postgres::PgConnection;
@@ -116,9 +116,7 @@ async fn an_api_says_first_that_it_is_not_ready_and_serves_until_everybody_has_h
 #[tokio::test]
 async fn one_process_with_every_role_pays_on_while_its_interface_says_goodbye() {
     let mut site = site(&[]).await;
-    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = free.local_addr().expect("its address").to_string();
-    drop(free);
+    let address = free_address();
     site.spawn("all", "all-1", &[("api.listen", &address), ("api.drain_grace", "6s")]);
     eventually("its worker is a member", seconds(60), || async {
         site.roles["all-1"].log_text().contains("partitions assigned").then_some(())
