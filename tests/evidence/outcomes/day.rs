@@ -130,6 +130,11 @@ impl Day {
         }
     }
 
+    /// Whether the charge is written down here on this day too, and not after its midnight.
+    pub fn is_ours(&self, charge: &Charge) -> bool {
+        charge.settled_at.date_naive() == self.date
+    }
+
     /// Every charge, in order.
     pub fn all(&self) -> impl Iterator<Item = Charge> + '_ {
         (0..self.charges).map(|number| self.charge(number))
