@@ -1,5 +1,5 @@
 # The commands of daily work. Everything they start, they stop.
-.PHONY: run test simulate bench evidence-main evidence-proof evidence-money evidence-ring evidence-api evidence-outcomes check fmt install
+.PHONY: run test simulate bench evidence-main evidence-proof evidence-money evidence-ring evidence-api evidence-outcomes evidence-operate check fmt install
 
 # Everything on this machine, ready to try.
 run: install
@@ -56,6 +56,15 @@ evidence-outcomes: install
 	cargo test --locked --features faults --test it --no-run
 	cargo test --locked --release --test evidence --no-run
 	PUNCTUAL_PROFILE=release .ci/with-services cargo test --locked --release --test evidence -- outcomes $(PART)
+
+# What operating it must show on real services: alerts judged by promtool, ten faults named by the doctor, every page
+# on a million payments, two hundred viewers, the forecast against SQL, traces, redaction, drain, a night on duty, the
+# pages in a browser. Twenty-five minutes after the build at most; PART="names" runs those parts of it.
+evidence-operate: install
+	@.ci/install chromium chromium-driver=chromedriver
+	cargo test --locked --features faults --test it --test lab --no-run
+	cargo test --locked --release --test evidence --no-run
+	PUNCTUAL_PROFILE=release .ci/with-services cargo test --locked --release --test evidence -- operate $(PART)
 
 # A million payments in worlds full of faults, on virtual time, optimised: every promise checked, every
 # situation counted, a figure a line. A few minutes after the build; PAYMENTS=10000 is quicker.

@@ -11,45 +11,18 @@ mod newcomer;
 mod page;
 mod statuses;
 
-use crate::figures::{Figures, Holds, Verdict};
-use futures_util::FutureExt;
-use std::panic::AssertUnwindSafe;
-use std::time::{Duration, Instant};
+use crate::figures::Figures;
+use crate::parts::Parts;
+use std::time::Duration;
 
-/// Longest of all parts together.
-const LONGEST: Duration = Duration::from_secs(12 * 60);
+const PARTS: Parts = Parts {
+    names: &["access", "statuses", "docs", "batch", "claim", "readme", "explain", "import", "fuzz"],
+    longest: Duration::from_secs(12 * 60),
+};
 
-/// By their names, in the order of the run.
-const PARTS: [&str; 9] =
-    ["access", "statuses", "docs", "batch", "claim", "readme", "explain", "import", "fuzz"];
-
-/// All of it, or the part of that name.
-pub async fn show(figures: &mut Figures, part: Option<&str>) {
-    let began = Instant::now();
-    if let Some(part) = part.filter(|part| !PARTS.contains(part)) {
-        return figures.line(part, "no such part", &PARTS.join(", "), Verdict::Unknown);
-    }
-    for name in PARTS {
-        if part.is_some_and(|part| part != name) {
-            continue;
-        }
-        // One part that breaks off must not hide what the others show.
-        let ran = AssertUnwindSafe(of(figures, name)).catch_unwind().await;
-        if ran.is_err() {
-            figures.line(
-                &format!("the part {name}"),
-                "it broke off, as said above",
-                "it ends",
-                Verdict::FallsShort,
-            );
-        }
-    }
-    if part.is_none() {
-        figures.part("All of it");
-        let took = began.elapsed();
-        let bound = format!("≤ {} s", LONGEST.as_secs());
-        figures.holds("time", format!("{} s", took.as_secs()), &bound, Holds(took <= LONGEST));
-    }
+/// All of it, or the parts of those names.
+pub async fn show(figures: &mut Figures, parts: &[&str]) {
+    PARTS.run(figures, parts, of).await;
 }
 
 async fn of(figures: &mut Figures, part: &str) {

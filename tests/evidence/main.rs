@@ -1,4 +1,4 @@
-//! What must be shown, run again: `make evidence-main`, `-proof`, `-money`, `-ring`, `-api` and `-outcomes`, or
+//! What must be shown, run again: `make evidence-main`, `-proof`, `-money`, `-ring`, `-api`, `-outcomes` and `-operate`, or
 //! `cargo test --features faults --test evidence -- main`.
 //!
 //! Prints one figure a line beside its bound and exits 1 where one falls short or was never put to
@@ -15,7 +15,9 @@ mod figures;
 mod kafka;
 mod money;
 mod once;
+mod operate;
 mod outcomes;
+mod parts;
 mod proof;
 mod ring;
 #[path = "../support/mod.rs"]
@@ -46,55 +48,46 @@ fn main() -> ExitCode {
     let mut figures = Figures::default();
     match asked.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["main"] => {
-            let runtime =
-                tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-            runtime.block_on(async {
-                kafka::services_are_real(&mut figures).await;
-                let ran = once::few(&mut figures).await;
-                kafka::notices_are_readable(&mut figures, &ran);
+            on_services(&mut figures, async |figures| {
+                let ran = once::few(figures).await;
+                kafka::notices_are_readable(figures, &ran);
                 drop(ran);
-                once::many(&mut figures).await;
+                once::many(figures).await;
             });
             doctests::documents_are_executed(&mut figures);
             doctests::order_is_held_by_types(&mut figures);
         }
         ["proof"] => proof::show(&mut figures),
         ["money", ref part @ ..] if part.len() <= 1 => {
-            let runtime =
-                tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-            runtime.block_on(async {
-                kafka::services_are_real(&mut figures).await;
-                money::show(&mut figures, part.first().copied()).await;
-            });
+            let part = part.first().copied();
+            on_services(&mut figures, async |figures| money::show(figures, part).await);
         }
         ["ring", ref part @ ..] if part.len() <= 1 => {
-            let runtime =
-                tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-            runtime.block_on(async {
-                kafka::services_are_real(&mut figures).await;
-                ring::show(&mut figures, part.first().copied()).await;
-            });
+            let part = part.first().copied();
+            on_services(&mut figures, async |figures| ring::show(figures, part).await);
         }
-        ["api", ref part @ ..] if part.len() <= 1 => {
-            let runtime =
-                tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-            runtime.block_on(async {
-                kafka::services_are_real(&mut figures).await;
-                api::show(&mut figures, part.first().copied()).await;
-            });
+        ["api", ref parts @ ..] => {
+            on_services(&mut figures, async |figures| api::show(figures, parts).await);
         }
         ["outcomes", ref parts @ ..] => {
-            let runtime =
-                tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-            runtime.block_on(async {
-                kafka::services_are_real(&mut figures).await;
-                outcomes::show(&mut figures, parts).await;
-            });
+            on_services(&mut figures, async |figures| outcomes::show(figures, parts).await);
+        }
+        ["operate", ref parts @ ..] => {
+            on_services(&mut figures, async |figures| operate::show(figures, parts).await);
         }
         _ => {
-            eprintln!("which evidence? Known: main, proof, money, ring, api, outcomes");
+            eprintln!("which evidence? Known: main, proof, money, ring, api, outcomes, operate");
             return ExitCode::from(2);
         }
     }
     if figures.close().0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Shows it once the services are known to be real ones.
+fn on_services(figures: &mut Figures, show: impl AsyncFnOnce(&mut Figures)) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        kafka::services_are_real(figures).await;
+        show(figures).await;
+    });
 }

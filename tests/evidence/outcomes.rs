@@ -2,7 +2,7 @@
 //! files against other readers, injected defects found and nothing else, a million lines, a day of chaos reconciled,
 //! a restored backup that charges nothing twice. On an optimised build, since part of what is measured is time.
 //!
-//! A part is a file below `outcomes/`, a name in [`PARTS`] and an arm in [`of`].
+//! A part is a file below `outcomes/`, a name in `PARTS` and an arm in [`of`].
 
 mod chaosday;
 mod day;
@@ -14,47 +14,18 @@ mod oracles;
 mod restore;
 mod schemas;
 
-use crate::figures::{Figures, Holds, Verdict};
-use futures_util::FutureExt;
-use std::panic::AssertUnwindSafe;
-use std::time::{Duration, Instant};
+use crate::figures::Figures;
+use crate::parts::Parts;
+use std::time::Duration;
 
-/// Longest of all parts together.
-const LONGEST: Duration = Duration::from_secs(25 * 60);
-
-/// By their names, in the order of the run.
-const PARTS: [&str; 8] =
-    ["oracles", "defects", "million", "idempotent", "hooks", "chaosday", "restore", "schemas"];
+const PARTS: Parts = Parts {
+    names: &["oracles", "defects", "million", "idempotent", "hooks", "chaosday", "restore", "schemas"],
+    longest: Duration::from_secs(25 * 60),
+};
 
 /// All of it, or the parts of those names.
 pub async fn show(figures: &mut Figures, parts: &[&str]) {
-    let began = Instant::now();
-    if let Some(part) = parts.iter().find(|part| !PARTS.contains(part)) {
-        return figures.line(part, "no such part", &PARTS.join(", "), Verdict::Unknown);
-    }
-    for name in PARTS {
-        if !parts.is_empty() && !parts.contains(&name) {
-            continue;
-        }
-        let started = Instant::now();
-        // One part that breaks off must not hide what the others show.
-        let ran = AssertUnwindSafe(of(figures, name)).catch_unwind().await;
-        println!("  the part {name} took {} s", started.elapsed().as_secs());
-        if ran.is_err() {
-            figures.line(
-                &format!("the part {name}"),
-                "it broke off, as said above",
-                "it ends",
-                Verdict::FallsShort,
-            );
-        }
-    }
-    if parts.is_empty() {
-        figures.part("All of it");
-        let took = began.elapsed();
-        let bound = format!("≤ {} s", LONGEST.as_secs());
-        figures.holds("time", format!("{} s", took.as_secs()), &bound, Holds(took <= LONGEST));
-    }
+    PARTS.run(figures, parts, of).await;
 }
 
 async fn of(figures: &mut Figures, part: &str) {
