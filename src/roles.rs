@@ -55,6 +55,8 @@ pub use worker::worker;
 /// What `/readyz` notes while records do not come to Kafka or from it.
 const NO_KAFKA: &str = "not reachable; the late scan pays, and what is not published waits";
 
+/// One try to reach the database: three round trips.
+const CONNECTS_WITHIN: Duration = Duration::from_secs(10);
 /// At the end of a process: a connection that is asked to close waits for its statement.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
@@ -89,7 +91,14 @@ impl Process {
     async fn connect(&self, access: Access) -> Result<Option<Postgres>, Ended> {
         let database = &self.config.database;
         let tried = reconnect::until_connected("Postgres", &*self.clock, &self.shutdown, || async {
-            match schedule::connect(database, access).await {
+            // One that was accepted and is never answered would be waited for without end. Nothing is written yet.
+            let connected = tokio::select! {
+                biased;
+                connected = schedule::connect(database, access) => connected,
+                () = self.shutdown.wait() => Err(ConnectError::Unreachable("asked to stop".into())),
+                () = self.clock.sleep(CONNECTS_WITHIN) => Err(ConnectError::Unreachable("no answer in time".into())),
+            };
+            match connected {
                 Ok(connected) => Ok(Ok(connected)),
                 Err(error @ ConnectError::Unreachable(_)) => Err(error),
                 Err(refused) => Ok(Err(refused)),

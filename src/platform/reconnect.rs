@@ -50,7 +50,7 @@ impl Pauses {
     }
 }
 
-/// Tries until it works; `None` if shutdown was asked for first. A try in flight is never cut off.
+/// Tries until it works; `None` if shutdown was asked for first. A try in flight is never cut off: it bounds itself.
 pub async fn until_connected<T, E, F>(
     what: &str,
     clock: &dyn Clock,
