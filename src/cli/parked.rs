@@ -4,22 +4,30 @@
 //! afterwards. Above an amount, or where a new gateway key is asked for, a second person must agree: then
 //! the act is asked for and not done, and the command ends with exit code 4.
 
+mod bulk;
+
 use super::Ended;
 use super::evidence::Evidence;
-use super::output::{Column, Face, List, Output, at, money, print, say};
+use super::output::{Column, Face, List, Output, Reader, at, items, money, print, say};
 use super::payment::{attempt_line, walked};
-use super::remote::{Act, Remote, acted, confirm, looked_up, of_client, said_something};
+use super::remote::{Act, Remote, acted, confirm, of_client, page_of, said_something};
 use crate::platform::config::Config;
 use crate::platform::exit::Exit;
 use crate::story::may;
 use clap::{Args, Subcommand, ValueEnum};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// Payments that wait for a human.
 #[derive(Debug, Clone, Subcommand)]
 pub(super) enum Parked {
     /// Those that wait, and why.
     List(Filters),
+    /// How many wait, by reason and gateway.
+    Counts {
+        /// How to print them.
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
+    },
     /// One of them with its attempts and evidence, and what may be done with it.
     Show {
         /// The payment's id.
@@ -37,7 +45,7 @@ pub(super) enum Parked {
     Resolve(Box<Resolve>),
     /// Release many of them at a chosen rate: made stopped, with an exact preview.
     #[command(subcommand)]
-    Bulk(Bulk),
+    Bulk(bulk::Bulk),
 }
 
 const REDRIVE_HELP: &str = "\
@@ -74,6 +82,9 @@ pub(super) struct Filters {
     /// Due before it.
     #[arg(long, value_name = "INSTANT")]
     due_to: Option<String>,
+    /// The filter of the API and the dashboard: words like reason:outcome_unknown actor:acme amount:..5000.
+    #[arg(short, long, value_name = "FILTER", allow_hyphen_values = true)]
+    query: Option<String>,
     /// Most payments.
     #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..))]
     limit: u64,
@@ -142,59 +153,6 @@ pub(super) struct Resolve {
     act: Act,
 }
 
-/// Many at once.
-#[derive(Debug, Clone, Subcommand)]
-pub(super) enum Bulk {
-    /// Choose them; nothing is released before `start`.
-    Make {
-        /// Parked for this reason.
-        #[arg(long = "parked-for", value_name = "REASON")]
-        parked_for: Option<String>,
-        /// Of this gateway.
-        #[arg(long, value_name = "NAME")]
-        gateway: Option<String>,
-        /// Of this API client, by name or id.
-        #[arg(long, value_name = "ACTOR")]
-        actor: Option<String>,
-        /// Due at or after it.
-        #[arg(long, value_name = "INSTANT")]
-        due_from: Option<String>,
-        /// Due before it.
-        #[arg(long, value_name = "INSTANT")]
-        due_to: Option<String>,
-        /// So many a second.
-        #[arg(long, value_name = "COUNT", default_value_t = 10)]
-        rate: u32,
-        #[command(flatten)]
-        act: Act,
-    },
-    /// How far it has come: counts of each outcome.
-    Show {
-        /// As `make` answered.
-        #[arg(value_name = "BULK_ID")]
-        id: String,
-        /// How to print it.
-        #[arg(short, long, value_enum, default_value_t)]
-        output: Output,
-    },
-    /// Begin, or go on.
-    Start {
-        /// As `make` answered.
-        #[arg(value_name = "BULK_ID")]
-        id: String,
-        #[command(flatten)]
-        act: Act,
-    },
-    /// Stop; it can be started again.
-    Stop {
-        /// As `make` answered.
-        #[arg(value_name = "BULK_ID")]
-        id: String,
-        #[command(flatten)]
-        act: Act,
-    },
-}
-
 const COLUMNS: &[Column] = &[
     Column { head: "PAYMENT", of: |item| at(item, "/paymentId") },
     Column { head: "PARKED FOR", of: |item| at(item, "/parkedReason") },
@@ -213,6 +171,7 @@ pub(super) async fn run(command: Parked, config: &Config) -> Result<(), Ended> {
     let remote = Remote::of(config)?;
     match command {
         Parked::List(filters) => list(&remote, filters).await,
+        Parked::Counts { output } => counts(&remote, output).await,
         Parked::Show { id, output } => {
             let found = remote.client.call("GET", &["ops", "parked", &id]).send().await.map_err(of_client)?;
             said_something(&found.body)?;
@@ -220,7 +179,7 @@ pub(super) async fn run(command: Parked, config: &Config) -> Result<(), Ended> {
         }
         Parked::Redrive(asked) => redrive(&remote, &asked).await,
         Parked::Resolve(asked) => resolve(&remote, &asked).await,
-        Parked::Bulk(command) => bulk(&remote, command).await,
+        Parked::Bulk(command) => bulk::run(&remote, command).await,
     }
 }
 
@@ -236,10 +195,32 @@ async fn list(remote: &Remote, filters: Filters) -> Result<(), Ended> {
         ("actor", filters.actor),
         ("dueFrom", filters.due_from),
         ("dueTo", filters.due_to),
+        ("q", filters.query),
     ]);
     let most = if filters.all { u64::MAX } else { filters.limit };
     walked(remote, &["ops", "parked"], query, most, List::new(filters.output, Face::of_stdout(), COLUMNS))
         .await
+}
+
+const COUNTS: &[Column] = &[
+    Column { head: "PARKED FOR", of: |item| at(item, "/parkedReason") },
+    Column { head: "GATEWAY", of: |item| at(item, "/gateway") },
+    Column { head: "PAYMENTS", of: |item| at(item, "/count") },
+    Column { head: "OLDEST PARKED AT", of: |item| at(item, "/oldestParkedAt") },
+];
+
+async fn counts(remote: &Remote, output: Output) -> Result<(), Ended> {
+    let found = remote.client.call("GET", &["ops", "parked-counts"]).send().await.map_err(of_client)?;
+    let page = page_of(found.body)?;
+    let mut list = List::new(output, Face::of_stdout(), COUNTS);
+    if list.page(items(&page))? == Reader::Left {
+        return Ok(());
+    }
+    list.end()?;
+    if page["countIsAll"] == false {
+        say(&format!("only the first {} by due time are counted", at(&page, "/count")));
+    }
+    Ok(())
 }
 
 async fn redrive(remote: &Remote, asked: &Redrive) -> Result<(), Ended> {
@@ -339,38 +320,6 @@ async fn resolve(remote: &Remote, asked: &Resolve) -> Result<(), Ended> {
     }
     let call = remote.client.call("POST", &["ops", "parked", &asked.id, "resolve"]).json(&body);
     acted(call, asked.act.output).await
-}
-
-async fn bulk(remote: &Remote, command: Bulk) -> Result<(), Ended> {
-    match command {
-        Bulk::Make { parked_for, gateway, actor, due_from, due_to, rate, act } => {
-            let filter = typed([
-                ("reason", parked_for),
-                ("gateway", gateway),
-                ("actor", actor),
-                ("dueFrom", due_from),
-                ("dueTo", due_to),
-            ]);
-            let filter: Map<_, _> =
-                filter.into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect();
-            let body = json!({"filter": filter, "reason": act.reason, "ratePerS": rate});
-            // Nothing is released by this, so nobody is asked.
-            acted(remote.client.call("POST", &["ops", "bulk-redrives"]).json(&body), act.output).await
-        }
-        Bulk::Show { id, output } => {
-            looked_up(remote.client.call("GET", &["ops", "bulk-redrives", &id]), output).await
-        }
-        Bulk::Start { id, act } => {
-            confirm(act.yes, &format!("Release the payments of {id}, so that they may be charged"))?;
-            turned(remote, &id, "start", &act).await
-        }
-        Bulk::Stop { id, act } => turned(remote, &id, "stop", &act).await,
-    }
-}
-
-async fn turned(remote: &Remote, id: &str, verb: &str, act: &Act) -> Result<(), Ended> {
-    let call = remote.client.call("POST", &["ops", "bulk-redrives", id, verb]);
-    acted(call.json(&json!({"reason": act.reason})), act.output).await
 }
 
 #[cfg(test)]

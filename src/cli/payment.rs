@@ -1,4 +1,4 @@
-//! `punctual payment`: create, show, list, cancel and explain, as a client of the API.
+//! `punctual payment`: create, show, list, search, cancel and explain, as a client of the API.
 //!
 //! A create says its idempotency key before it sends anything: whatever becomes of the answer, the same
 //! command with that key asks for the same payment and never for a second one.
@@ -7,6 +7,7 @@ mod cancel;
 mod create;
 mod explain;
 mod list;
+mod search;
 
 pub(super) use list::walked;
 
@@ -37,6 +38,9 @@ pub(super) enum Payment {
     /// Your payments, newest first; earliest due first where a bound of the due time is given.
     #[command(after_long_help = list::HELP)]
     List(Box<list::Filters>),
+    /// Payments of all clients, by the filter of the dashboard; for operators (ops:read).
+    #[command(after_long_help = search::HELP)]
+    Search(search::Search),
     /// Cancel payments that were not submitted yet.
     #[command(after_long_help = cancel::HELP)]
     Cancel(cancel::Cancel),
@@ -100,6 +104,7 @@ pub(super) async fn run(command: Payment, config: &Config) -> Result<(), Ended> 
             print(&shown(&payment, output))
         }
         Payment::List(filters) => list::list(&remote, &filters).await,
+        Payment::Search(asked) => search::search(&remote, asked).await,
         Payment::Cancel(asked) => cancel::cancel(&remote, &asked).await,
         Payment::Explain { id, output } => explain::explain(&remote, &config.kafka, &id, output).await,
     }

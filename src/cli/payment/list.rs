@@ -107,10 +107,28 @@ pub(in crate::cli) async fn walked(
     most: u64,
     list: List,
 ) -> Result<(), Ended> {
-    if pages(remote, segments, query, most, list).await? {
+    let walked = pages(remote, segments, query, most, list).await?;
+    if let Some(counted) = &walked.counted {
+        say(counted);
+    }
+    if walked.has_more {
         say("there are more: ask for all, or for more with --limit");
     }
     Ok(())
+}
+
+/// What a walk is told besides its items.
+struct Walked {
+    has_more: bool,
+    /// How many there are, where the first page says it.
+    counted: Option<String>,
+}
+
+/// How many there are by a page that counts from its own place on; nothing where it does not count.
+fn counted(page: &Value) -> Option<String> {
+    let count = page.get("count")?.as_u64()?;
+    let all = page.get("countIsAll")?.as_bool()?;
+    Some(if all { format!("{count} found") } else { format!("{count} found or more: no more are counted") })
 }
 
 /// Walks a list of the API and prints each page as it comes, up to so many items. Says whether there are
@@ -124,7 +142,8 @@ async fn pages(
     query: Vec<(&'static str, String)>,
     most: u64,
     mut list: List,
-) -> Result<bool, Ended> {
+) -> Result<Walked, Ended> {
+    let mut found = None;
     let mut left = usize::try_from(most).unwrap_or(usize::MAX);
     let mut cursor: Option<String> = None;
     loop {
@@ -133,16 +152,37 @@ async fn pages(
         query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
         let call = remote.client.call("GET", segments).query(&query);
         let page = page_of(call.send().await.map_err(of_client)?.body)?;
+        let is_first = found.is_none();
+        let counted = found.get_or_insert_with(|| counted(&page)).clone();
         let items = items(&page);
         let items = &items[..items.len().min(left)];
         left -= items.len();
         cursor = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
         if list.page(items)? == Reader::Left {
-            return Ok(false);
+            return Ok(Walked { has_more: false, counted: None });
         }
         if cursor.is_none() || left == 0 {
             list.end()?;
-            return Ok(cursor.is_some());
+            // A walk that one page ends has shown how many there are.
+            let counted = counted.filter(|_| !is_first || cursor.is_some());
+            return Ok(Walked { has_more: cursor.is_some(), counted });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_count_that_ends_at_a_bound_says_so() {
+        for (page, told) in [
+            (json!({"count": 3, "countIsAll": true}), Some("3 found")),
+            (json!({"count": 1_000, "countIsAll": false}), Some("1000 found or more: no more are counted")),
+            (json!({"data": []}), None),
+        ] {
+            assert_eq!(counted(&page).as_deref(), told);
         }
     }
 }

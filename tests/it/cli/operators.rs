@@ -160,6 +160,7 @@ async fn looked_at(site: &Installation, people: &People, one: &str, large: &str)
         "every column has its field: {page:?}"
     );
     say(site, viewer, "parked list --reason bored", 2, "/reason").await;
+    searched(site, people, large).await;
     let shown =
         say(site, viewer, &format!("parked show {one}"), 0, "may\tredrive: yes, becomes PENDING").await;
     assert_eq!(field(&shown, "amount"), "12.50 EUR");
@@ -169,6 +170,28 @@ async fn looked_at(site: &Installation, people: &People, one: &str, large: &str)
     let dry = format!("parked redrive {one} {large} --dry-run");
     let dry = act(site, &people.alice, &dry, 0, "dry run: 1 of 2 may be released").await;
     assert!(dry.out.contains("\tyes\n") && dry.out.contains("\twith a second person\n"), "{dry:?}");
+}
+
+/// The one filter of the dashboard, over all clients.
+async fn searched(site: &Installation, people: &People, large: &str) {
+    let viewer = &people.viewer;
+    let found = look(site, viewer, "payment search status:PARKED actor:tester amount:5000..").await;
+    assert_eq!(list(&found).iter().map(|it| &it["paymentId"]).collect::<Vec<_>>(), [large]);
+    assert_eq!(list(&look(site, viewer, "payment search actor:somebody").await).len(), 0);
+    assert_eq!(list(&look(site, viewer, "parked list -q amount:..5000").await).len(), 2);
+    let page = say(site, viewer, "payment search --order due-first --limit 2", 0, "3 found").await;
+    assert!(page.err.contains("there are more") && page.out.lines().count() == 2, "{page:?}");
+    let walked = say(site, viewer, "payment search status:PARKED --all", 0, "").await;
+    assert_eq!(
+        (walked.out.lines().count(), walked.err.as_str()),
+        (3, ""),
+        "what is all there is not counted"
+    );
+    say(site, viewer, "payment search status:parked", 2, "At character 8").await;
+    say(site, viewer, "parked list -q ref:ch_1", 2, "ref: is not asked of what is parked").await;
+    say(site, &people.warden, "payment search", 4, "missing_scope").await;
+    let counts = say(site, viewer, "parked counts", 0, "held_back_too_long\tsandbox\t3\t").await;
+    assert_eq!((counts.out.lines().count(), counts.err.as_str()), (1, ""), "{counts:?}");
 }
 
 async fn released(site: &Installation, people: &People, one: &str) {
@@ -194,7 +217,11 @@ async fn refused(site: &Installation, people: &People, large: &str) {
 async fn released_in_bulk(site: &Installation, people: &People, two: &str) {
     let make = "parked bulk make --parked-for held_back_too_long --gateway sandbox --rate 50";
     let made = act(site, &people.alice, make, 0, "status\tstopped").await;
-    assert!(field(&made, "preview").contains("\"count\":2"), "{made:?}");
+    assert_eq!(
+        (field(&made, "payments").as_str(), field(&made, "need a second person").as_str()),
+        ("2", "1")
+    );
+    assert_eq!((field(&made, "sum").as_str(), field(&made, "looked at").as_str()), ("100.00 EUR", "0 of 2"));
     let bulk = field(&made, "bulkId");
     act(site, &people.alice, &format!("parked bulk stop {bulk}"), 0, "status\tstopped").await;
     act(site, &people.bob, &format!("parked bulk start {bulk}"), 0, "status\trunning").await;
@@ -206,6 +233,12 @@ async fn released_in_bulk(site: &Installation, people: &People, two: &str) {
     .await;
     let outcomes = outcomes.as_object().expect("counts");
     assert_eq!(outcomes.len(), 2, "one released, one that needs two people: {outcomes:?}");
+    let shown = say(site, &people.viewer, &format!("parked bulk show {bulk}"), 0, "looked at\t2 of 2").await;
+    assert!(shown.out.contains("outcome\tredriven: 1\n"), "{shown:?}");
+    let all = say(site, &people.viewer, "parked bulk list", 0, &bulk).await;
+    assert!(all.out.contains("\tdone\t2\t2\t"), "status, looked at, and of how many: {all:?}");
+    act(site, &people.alice, "parked bulk make -q id:x", 2, "At character 4").await;
+    act(site, &people.alice, "parked bulk make -q actor:nobody", 2, "no client of this name").await;
     act(site, &people.alice, &format!("parked bulk start {bulk}"), 6, "bulk_done").await;
     say(site, &people.viewer, &format!("parked bulk show {NOTHING}"), 5, "bulk_not_found").await;
 }
