@@ -212,9 +212,32 @@ pub async fn api(mut process: Process) -> Result<(), Ended> {
         CannotListen::NotAnAddress { .. } => usage(error),
         CannotListen::Taken { .. } | CannotListen::Refused { .. } => failed(error),
     })?;
-    let Some(schedule) = process.connect(Access::Api).await? else { return Ok(()) };
-    let health = health::routes(process.postgres_is_ready(&schedule), process.exposition.clone());
-    let tokens = tokens(&process).await?;
+    let (clock, dice) = (process.clock.clone(), process.dice.clone());
+    let served = Served::starting();
+    let health = health::routes(served.clone(), process.exposition.clone());
+    let (opening, app) = intake::Opening::with(health, &process.config.api, clock.clone(), dice);
+    let limits = intake::Limits::from(&process.config.api);
+    let serving = intake::serve(listener, app, limits, clock, process.shutdown.receiver());
+    let opened = open(&process, &served, &opening);
+    let (schedule, ()) = tokio::try_join!(opened, async {
+        serving.await;
+        Ok(())
+    })?;
+    if let Some(schedule) = schedule {
+        process.leave(&schedule).await;
+    }
+    Ok(())
+}
+
+/// Finds the database and opens the interface upon it; `None` when asked to stop meanwhile.
+async fn open(
+    process: &Process,
+    served: &Served,
+    opening: &intake::Opening,
+) -> Result<Option<Postgres>, Ended> {
+    let Some(schedule) = process.connect(Access::Api).await? else { return Ok(None) };
+    let readiness = process.postgres_is_ready(&schedule);
+    let tokens = tokens(process).await?;
     let api = &process.config.api;
     let gateways = vec![GatewayName(process.config.gateway.name.clone())];
     let intake = Intake::new(schedule.clone(), process.clock.clone(), process.dice.clone(), api, gateways)
@@ -232,17 +255,14 @@ pub async fn api(mut process: Process) -> Result<(), Ended> {
     let desk = operations::Desk::new(intake.clone(), &process.config.operations)
         .knowing(&process.config.gateway, &process.config.reconcile);
     let desk = desk.routes();
-    let clock = process.clock.clone();
-    let tools = (clock, process.dice.clone());
+    let tools = (process.clock.clone(), process.dice.clone());
     let stop = Some(process.shutdown.receiver());
     let pages = dashboard::Ui::new(intake.clone(), desk.clone(), tools, &process.config, stop);
-    let beside = health.merge(desk).merge(pages.routes());
+    let health = health::routes(readiness.clone(), process.exposition.clone());
+    opening.open(intake.router(health.merge(desk).merge(pages.routes())));
+    served.started(readiness);
     tracing::info!(listen = api.listen, "the API serves");
-    let limits = intake::Limits::from(api);
-    let (clock, asked) = (process.clock.clone(), process.shutdown.receiver());
-    intake::serve(listener, intake.router(beside), limits, clock, asked).await;
-    process.leave(&schedule).await;
-    Ok(())
+    Ok(Some(schedule))
 }
 
 /// Who verifies tokens, if any are taken, with the issuer's keys at hand and kept fresh until shutdown. Keys that

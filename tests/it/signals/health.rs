@@ -5,7 +5,7 @@ use crate::support::eventually;
 use crate::support::installation::Installation;
 use crate::support::proxy::{Fault, Proxy, Way};
 use chrono::{TimeDelta, Utc};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 const fn seconds(n: u64) -> Duration {
@@ -73,7 +73,7 @@ async fn a_role_that_waits_for_its_database_is_alive_and_says_that_it_has_not_st
     let mut site = Installation::new(&[]).await;
     let (proxy, through) = Proxy::before(&site.database.url).await;
     proxy.set(Fault::BlackHole(Way::Both)).await;
-    for (role, name) in &ROLES[1..] {
+    for (role, name) in &ROLES {
         site.spawn(role, name, &[("database.url", &through)]);
         let said = eventually(&format!("{name} serves"), SOON, || async { ready(&site, name).await }).await;
         assert_eq!(said.0, 503, "{}", said.1);
@@ -81,8 +81,10 @@ async fn a_role_that_waits_for_its_database_is_alive_and_says_that_it_has_not_st
         assert_eq!(site.text(name, "/livez").await.expect("an answer"), "alive\n");
     }
     assert_eq!(site.role("keeper-1").drain(seconds(5)).await, 0, "it waits for nobody when it is to go");
+    let (status, said) = site.post("too-soon", &json!({})).await.expect("an answer");
+    assert_eq!((status, &said["code"]), (503, &json!("database_unavailable")), "{said}");
     proxy.set(Fault::Pass).await;
-    for (_, name) in ROLES[1..].iter().filter(|(_, name)| *name != "keeper-1") {
+    for (_, name) in ROLES.iter().filter(|(_, name)| *name != "keeper-1") {
         until_ready(&site, name).await;
     }
 }
