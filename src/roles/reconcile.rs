@@ -194,7 +194,7 @@ fn ended(told: &Told) -> Result<(), Ended> {
     match told.waiting_for_people() {
         0 if told.done.compared.is_complete => Ok(()),
         0 => {
-            let why = "nothing differs so far; the day is not over, or its report is not complete";
+            let why = "nothing waits for people so far; the day is not over, or its report is not complete";
             Err(Ended::with(Exit::Undecided, why))
         }
         1 => Err(Ended::with(Exit::Differences, "1 difference waits for people")),

@@ -1,9 +1,11 @@
--- Called by repair_day: differences that a repair may settle, in the order in which they were found.
+-- Called by repair_day: differences that a repair may settle, in the order in which they were found. What the report of
+-- a day that still goes on shows as moved has moved: nothing more has to be waited for.
 -- Index: the primary key, and one partition of payments for each whose payment was lost. Zero rows: none is left.
 --   $1 gateway   $2 day, or null   $3 behind this number   $4 at most
 SELECT i.number
 FROM reconciliation_items i
-WHERE i.gateway = $1 AND ($2::date IS NULL OR i.day = $2) AND i.status = 'open' AND i.payment_id IS NOT NULL
+WHERE i.gateway = $1 AND ($2::date IS NULL OR i.day = $2) AND i.payment_id IS NOT NULL
+  AND (i.status = 'open' OR i.status = 'waiting' AND i.evidence ->> 'run' IS NOT NULL)
   AND (i.class IN ('missing_here', 'amount_mismatch', 'currency_mismatch', 'duplicate_charge') AND i.field <> 'payment'
        OR i.class = 'refund_mismatch' AND i.field IN ('status', 'refund')
        -- A restore had lost it, and its client posted it again: the line that showed its charge is at hand (R18).

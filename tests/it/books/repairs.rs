@@ -206,6 +206,32 @@ async fn what_a_program_may_it_does_once_and_the_rest_says_why_not() {
 }
 
 #[tokio::test]
+async fn what_the_report_of_a_day_that_goes_on_shows_is_repaired_at_once_and_the_rest_of_it_waits() {
+    let world = World::new().await;
+    let mut sql = world.sql().await;
+    let now = world.now().await;
+    let rows = [Status::Pending, Status::Unknown, Status::Failed];
+    let rows: Vec<Payment> = (1..).zip(rows).map(|(n, status)| payment(now, n, status)).collect();
+    for row in &rows {
+        put(&mut sql, row).await;
+    }
+    let day = rows[0].id.due_day();
+    let lines: Vec<_> = (1..).zip(&rows).map(|(n, row)| charge(n, row.id, &format!("ch_{n}"), day)).collect();
+    let unfinished = NewReport { is_complete: false, seen_at: now, ..report(day, &lines) };
+    load(&world, &unfinished, &lines).await;
+    let compared = compare(&world, day).await;
+    assert_eq!((compared.open, compared.waiting, compared.is_complete), (0, 3, false));
+    // Otherwise a quarantine that is released before the day is over would charge the first one again.
+    let repairs = world.worker.repair_day(&safe()).await.expect("repaired");
+    assert_eq!((repairs.completed, repairs.parked), (1, 1));
+    assert_eq!(repairs.refused.get(&NotRepaired::NeedsPerson), Some(&1));
+    for (row, state) in rows.iter().zip(["PARKED", "COMPLETED", "FAILED"]) {
+        let status: String = world.one(&format!("SELECT status FROM payments WHERE id = '{}'", row.id)).await;
+        assert_eq!(status, state);
+    }
+}
+
+#[tokio::test]
 async fn a_line_of_a_report_that_does_not_count_any_more_repairs_nothing() {
     let world = World::new().await;
     let mut sql = world.sql().await;
