@@ -4,6 +4,16 @@
 
 SET lock_timeout = '5s';
 
+-- Where this database lives: server, timeline, and the table itself. A dump that was loaded on the same server, in the
+-- place of the database or beside it, made the table anew, and no number of a table is given twice.
+CREATE FUNCTION current_home() RETURNS text
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_catalog, pg_temp
+    AS $$ SELECT current_lineage() || '/' || 'public.installation'::regclass::oid $$;
+UPDATE installation SET released_lineage = current_home() WHERE released_lineage = current_lineage();
+CREATE OR REPLACE FUNCTION lineage_is_released() RETURNS boolean
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_catalog, pg_temp
+    AS $$ SELECT quarantined_at IS NULL AND released_lineage = current_home() FROM installation $$;
+
 -- Grows with each release: what a process was told by the server of an earlier release says nothing about this one.
 -- Seconds of the clock, so that it also grows where a restore forgot a release.
 ALTER TABLE installation ADD COLUMN releases bigint NOT NULL DEFAULT 0;
@@ -16,7 +26,7 @@ CREATE TABLE database_runs (
     last_seen_at timestamptz NOT NULL,
     PRIMARY KEY (started_at, lineage)
 );
-INSERT INTO database_runs SELECT pg_postmaster_start_time(), current_lineage(), clock_timestamp();
+INSERT INTO database_runs SELECT pg_postmaster_start_time(), current_home(), clock_timestamp();
 
 CREATE TABLE quarantines (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -94,7 +104,7 @@ CREATE FUNCTION remembered_until(seen timestamptz) RETURNS timestamptz
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_catalog, pg_temp AS $$
     SELECT least(coalesce(max(r.last_seen_at), (SELECT i.created_at FROM installation i)), seen) - interval '1 minute'
     FROM database_runs r
-    WHERE (r.started_at, r.lineage) <> (pg_postmaster_start_time(), current_lineage())
+    WHERE (r.started_at, r.lineage) <> (pg_postmaster_start_time(), current_home())
       AND (seen IS NULL OR r.last_seen_at <= seen)
 $$;
 
@@ -127,7 +137,7 @@ BEGIN
         is_new := true;
         INSERT INTO quarantines (since, kind, reason, released_lineage, found_lineage, lost_from)
         VALUES (coalesce(here.quarantined_at, now_at), of_kind, left(why, 1000), here.released_lineage,
-                current_lineage(), least(remembered_until(seen), here.quarantined_at, now_at))
+                current_home(), least(remembered_until(seen), here.quarantined_at, now_at))
         RETURNING * INTO open_one;
     END IF;
     UPDATE installation i SET quarantined_at = now_at, quarantine_reason = left(why, 1000)
@@ -164,21 +174,21 @@ DECLARE
     here installation;
 BEGIN
     SELECT i.* INTO here FROM installation i;
-    IF here.quarantined_at IS NULL AND here.released_lineage = current_lineage() THEN
+    IF here.quarantined_at IS NULL AND here.released_lineage = current_home() THEN
         PERFORM give_sign_of_life();
         RETURN true;
     END IF;
     IF NOT EXISTS (SELECT 1 FROM quarantines q WHERE q.released_at IS NULL) THEN
         -- Whoever released it since that look has the lock, and is seen behind it.
         SELECT i.* INTO here FROM installation i FOR UPDATE;
-        IF here.quarantined_at IS NULL AND here.released_lineage = current_lineage() THEN
+        IF here.quarantined_at IS NULL AND here.released_lineage = current_home() THEN
             RETURN true;
         END IF;
         PERFORM enter_quarantine(
-            CASE WHEN here.released_lineage = current_lineage() THEN 'notice' ELSE 'lineage' END,
+            CASE WHEN here.released_lineage = current_home() THEN 'notice' ELSE 'lineage' END,
             coalesce(here.quarantine_reason, format(
                 'this server runs as %s, and %s is the one that was released: it was restored or promoted',
-                current_lineage(), here.released_lineage)),
+                current_home(), here.released_lineage)),
             NULL, NULL)
         WHERE NOT EXISTS (SELECT 1 FROM quarantines q WHERE q.released_at IS NULL);
     END IF;
@@ -189,7 +199,7 @@ $$;
 -- Of the server that runs now; six a minute are enough.
 CREATE FUNCTION give_sign_of_life() RETURNS void
     LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_catalog, pg_temp AS $$
-    INSERT INTO database_runs AS r VALUES (pg_postmaster_start_time(), current_lineage(), clock_timestamp())
+    INSERT INTO database_runs AS r VALUES (pg_postmaster_start_time(), current_home(), clock_timestamp())
     ON CONFLICT (started_at, lineage) DO UPDATE SET last_seen_at = excluded.last_seen_at
     WHERE r.last_seen_at < excluded.last_seen_at - interval '10 seconds'
 $$;
@@ -199,7 +209,7 @@ $$;
 CREATE FUNCTION let_claims_go_on() RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_catalog, pg_temp AS $$
 BEGIN
-    UPDATE installation i SET released_lineage = current_lineage(), quarantined_at = NULL, quarantine_reason = NULL,
+    UPDATE installation i SET released_lineage = current_home(), quarantined_at = NULL, quarantine_reason = NULL,
         releases = greatest(i.releases + 1, extract(epoch FROM clock_timestamp())::bigint);
     PERFORM give_sign_of_life();
 END
@@ -213,7 +223,7 @@ BEGIN
     PERFORM 1 FROM installation FOR UPDATE;
     PERFORM observe_lineage();
     UPDATE quarantines q SET released_at = clock_timestamp(), released_by = 'owner of the database',
-        released_reason = 'release_lineage()', found_lineage = current_lineage(), overridden = '[]'
+        released_reason = 'release_lineage()', found_lineage = current_home(), overridden = '[]'
     WHERE q.released_at IS NULL;
     PERFORM let_claims_go_on();
 END
@@ -435,7 +445,7 @@ BEGIN
         RETURN 'same_person';
     END IF;
     UPDATE quarantines o SET released_at = at, released_by = whose, released_reason = why,
-        found_lineage = current_lineage(), overridden = lacks, later_days = days_behind
+        found_lineage = current_home(), overridden = lacks, later_days = days_behind
     WHERE o.id = q.id;
     PERFORM let_claims_go_on();
     INSERT INTO operator_acts (at, operator, act, subject, reason, detail)
@@ -482,8 +492,8 @@ BEGIN
 END
 $$;
 
-REVOKE ALL ON FUNCTION remembered_until, enter_quarantine, observe_lineage, give_sign_of_life, let_claims_go_on,
-    park_charged_before, gateways_in_use, days_to_compare, day_is_compared, quarantine_lacks, refunds_are_held,
+REVOKE ALL ON FUNCTION current_home, remembered_until, enter_quarantine, observe_lineage, give_sign_of_life,
+    let_claims_go_on, park_charged_before, gateways_in_use, days_to_compare, day_is_compared, quarantine_lacks, refunds_are_held,
     release_quarantine, quarantine_by_person FROM PUBLIC;
 -- Whoever claims may stop all claims, and no more than that.
 GRANT EXECUTE ON FUNCTION enter_quarantine, park_charged_before TO punctual_worker;

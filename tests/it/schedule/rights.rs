@@ -157,13 +157,14 @@ async fn each_role_is_refused_what_is_not_its_work() {
 async fn a_role_s_own_temporary_table_deceives_no_function_of_the_owner() {
     let world = World::new().await;
     world.run("UPDATE installation SET quarantined_at = now(), quarantine_reason = 'a test'").await;
+    let released: String = world.one("SELECT released_lineage FROM installation").await;
     let mut sql = world.sql().await;
-    for act in [
-        "SET ROLE punctual_api",
+    let own = format!(
         "CREATE TEMP TABLE installation AS
-             SELECT NULL::timestamptz AS quarantined_at, current_lineage() AS released_lineage",
-    ] {
-        sql.execute(act).await.expect(act);
+             SELECT NULL::timestamptz AS quarantined_at, '{released}'::text AS released_lineage"
+    );
+    for act in ["SET ROLE punctual_api".to_owned(), own] {
+        sql.execute(AssertSqlSafe(act)).await.expect("done");
     }
     let told: bool =
         sqlx::query_scalar("SELECT lineage_is_released()").fetch_one(&mut sql).await.expect("a word");
