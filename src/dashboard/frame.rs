@@ -51,6 +51,7 @@ places! {
     Reconciliation = "/ui/reconciliation", "Reconciliation";
     Webhooks = "/ui/webhooks", "Webhooks";
     Quarantine = "/ui/quarantine", "Quarantine";
+    Runbooks = "/ui/runbooks", "Runbooks";
 }
 
 /// What is wrong, as the banner says it.

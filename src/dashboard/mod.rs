@@ -38,6 +38,7 @@ mod payments;
 mod pulse;
 mod quarantine;
 mod reconciliation;
+mod runbooks;
 mod seal;
 mod show;
 mod stream;
@@ -173,6 +174,8 @@ crate::intake::routes! {
     post "/ui/reconciliation/items/{id}/repair", Needs::REDRIVE, reconciliation::repair;
     post "/ui/reconciliation/items/{id}/dismiss", Needs::REDRIVE, reconciliation::dismiss;
     get "/ui/webhooks", Needs::OPERATE, webhooks::page;
+    get "/ui/runbooks", Needs::OPERATE, runbooks::list;
+    get "/ui/runbooks/{id}", Needs::OPERATE, runbooks::page;
     get "/ui/quarantine", Needs::OPERATE, quarantine::page;
     post "/ui/quarantine", Needs::APPROVE, quarantine::enter;
     post "/ui/quarantine/release", Needs::APPROVE, quarantine::release;

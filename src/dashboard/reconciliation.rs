@@ -1,4 +1,7 @@
 //! Reconciliation: how each gateway's books stand against ours, what differs, and what people do about it.
+//!
+//! What a day adds up to in every book is read from all of its payments, so the page does that only for a day that
+//! somebody asked for, and for one at a time.
 
 use super::act::Said;
 use super::api::Listed;
@@ -18,8 +21,8 @@ use std::collections::BTreeMap;
 
 /// Differences of a page, and reports shown.
 const MOST: u32 = 50;
-/// Days whose sums are shown: each is a scan of its day.
-const SUMMED: u64 = 3;
+/// Days that are offered to be added up: each is a scan of its day.
+const OFFERED: u64 = 7;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -75,7 +78,6 @@ struct Item {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Sum {
-    day: String,
     gateway: String,
     currency: String,
     attempts: Book,
@@ -100,6 +102,14 @@ struct Page {
     /// Which of them are listed.
     status: String,
     runs: Vec<Run>,
+    /// Days that may be added up, the newest first.
+    offered: Vec<String>,
+    books: Option<Books>,
+}
+
+/// A day that was added up.
+struct Books {
+    day: String,
     sums: Vec<Sum>,
 }
 
@@ -115,6 +125,8 @@ struct ItemPage {
 pub(super) struct Asked {
     status: Option<String>,
     cursor: Option<String>,
+    /// A due day whose books are added up.
+    books: Option<String>,
 }
 
 impl Item {
@@ -152,6 +164,10 @@ impl Page {
         Some(format!("/ui/reconciliation?status={}&cursor={cursor}", segment(&self.status)))
     }
 
+    fn is_added_up(&self, day: &str) -> bool {
+        self.books.as_ref().is_some_and(|books| books.day == day)
+    }
+
     fn kinds(&self) -> [&'static str; 4] {
         ["open", "waiting", "repaired", "dismissed"]
     }
@@ -166,12 +182,18 @@ pub(super) async fn page(State(ui): State<Ui>, viewer: Viewer, Query(asked): Que
     let items = ui.read(&viewer, &path).await?;
     let standings: Listed<Standing> = ui.read(&viewer, "/v1/ops/reconciliation-standing").await?;
     let runs: Listed<Run> = ui.read(&viewer, &format!("/v1/ops/reconciliations?limit={MOST}")).await?;
+    let books = match asked.books {
+        Some(day) => {
+            let path = format!("/v1/ops/reconciliation-sums?from={}", segment(&day));
+            let sums: Listed<Sum> = ui.read(&viewer, &path).await?;
+            Some(Books { day, sums: sums.data })
+        }
+        None => None,
+    };
     let today = viewer.now().date_naive();
-    let (from, to) = (today - Days::new(SUMMED), today - Days::new(1));
-    let sums: Listed<Sum> =
-        ui.read(&viewer, &format!("/v1/ops/reconciliation-sums?from={from}&to={to}")).await?;
+    let offered = (1..=OFFERED).map(|days| (today - Days::new(days)).to_string()).collect();
     let frame = ui.frame(&viewer, Place::Reconciliation).await;
-    show::page(&Page { frame, standings: standings.data, items, status, runs: runs.data, sums: sums.data })
+    show::page(&Page { frame, standings: standings.data, items, status, runs: runs.data, offered, books })
 }
 
 pub(super) async fn item(State(ui): State<Ui>, viewer: Viewer, Path(id): Path<String>) -> Shown {

@@ -114,6 +114,7 @@ pub(super) fn lineage(seen: &Durability) -> Finding {
                 "nothing is charged: this database may have forgotten charges",
                 "reconcile the lost time, then release: `punctual quarantine show` says what is missing",
             )
+            .runbook("Quarantined")
         }
     }
 }
@@ -129,8 +130,10 @@ pub(super) fn clock(offset: TimeDelta, tolerance: TimeDelta) -> Finding {
             "workers on this host do not claim: \"due\" must be said by both clocks",
             fix,
         )
+        .runbook("ClockSkew")
     } else if offset.abs() > CLOCK_WARN {
         Finding::warn(Check::Clock, saw, "a little more, and workers on this host stop claiming", fix)
+            .runbook("ClockSkew")
     } else {
         Finding::fine(Check::Clock, "they agree")
     }
@@ -146,8 +149,10 @@ pub(super) fn days(today: NaiveDate, missing: &[NaiveDate]) -> Finding {
         "run `punctual migrate run`, then look why the keeper did not make them (its log; rights; locks)";
     if (*first - today).num_days() < DAYS_BAD {
         Finding::bad(Check::Days, saw, "on such a day nothing can be created, claimed or recorded", fix)
+            .runbook("PartitionsEnd")
     } else if missing.len() > usize::from(u8::from((*first - today).num_days() > DAYS_WARN)) {
         Finding::warn(Check::Days, saw, "payments due on such a day are refused with schedule_not_ready", fix)
+            .runbook("PartitionsEnd")
     } else {
         // The newest day is made within the hour.
         Finding::fine(Check::Days, "every configured day but the newest is made")
@@ -156,14 +161,15 @@ pub(super) fn days(today: NaiveDate, missing: &[NaiveDate]) -> Finding {
 
 pub(super) fn crew(crew: &Crew) -> Vec<Finding> {
     let mut found = Vec::new();
-    let absent: [(&str, bool, &'static str); 2] = [
-        ("relay", crew.relays.is_empty(), "payments wait for the late scan: 15 s late, all of them"),
-        ("publisher", crew.publishers.is_empty(), "no event goes out"),
+    let late = "payments wait for the late scan: 15 s late, all of them";
+    let absent: [(&str, bool, &'static str, &'static str); 2] = [
+        ("relay", crew.relays.is_empty(), late, "RelayStalled"),
+        ("publisher", crew.publishers.is_empty(), "no event goes out", "PublisherStalled"),
     ];
-    for (role, is_absent, means) in absent {
+    for (role, is_absent, means, alert) in absent {
         if is_absent {
             let fix = format!("start one: `punctual {role}`");
-            found.push(Finding::bad(Check::Crew, format!("no {role} is at work"), means, fix));
+            found.push(Finding::bad(Check::Crew, format!("no {role} is at work"), means, fix).runbook(alert));
         }
     }
     or_fine(found, Check::Crew, format!("{} relays, and a publisher that leads", crew.relays.len()))
@@ -174,6 +180,7 @@ pub(super) fn workers(members: usize, partitions: i32) -> Finding {
     let saw = format!("{members} in the group, {partitions} partitions a topic");
     if members == 0 {
         Finding::bad(Check::Workers, saw, "nothing is charged", "start some: `punctual worker`")
+            .runbook("NothingCompletes")
     } else if members > usize::try_from(partitions).unwrap_or(0) {
         Finding::warn(
             Check::Workers,
@@ -196,20 +203,25 @@ pub(super) fn overdue(backlog: &Backlog) -> Vec<Finding> {
                 "payments are late",
                 "look at crew and gateways; `punctual forecast` says whether more is due than the rate permits",
             )
+            .runbook("OldestDue")
         })
         .collect();
     if backlog.open.lease_overdue.as_secs() > OVERDUE_WARN_S {
-        found.push(Finding::bad(
-            Check::Overdue,
-            format!("a claim's lease ended {} s ago", backlog.open.lease_overdue.as_secs()),
-            "nobody asks what became of it: no keeper works",
-            "start one: `punctual keeper`",
-        ));
+        found.push(
+            Finding::bad(
+                Check::Overdue,
+                format!("a claim's lease ended {} s ago", backlog.open.lease_overdue.as_secs()),
+                "nobody asks what became of it: no keeper works",
+                "start one: `punctual keeper`",
+            )
+            .runbook("LeaseOverdue"),
+        );
     }
     or_fine(found, Check::Overdue, "nothing waits")
 }
 
 pub(super) fn gateways(seen: &[GatewayStanding]) -> Vec<Finding> {
+    let forgotten = "GatewayForgotten";
     let mut found = Vec::new();
     for gateway in seen {
         let name = &gateway.name.0;
@@ -223,7 +235,8 @@ pub(super) fn gateways(seen: &[GatewayStanding]) -> Vec<Finding> {
                 format!("{name}: the breaker is open"),
                 "nothing is charged there; what is due waits",
                 "look at the gateway and at the workers' logs: 401 and 403 are credentials, the rest is an outage; it closes by itself",
-            ));
+            )
+            .runbook("BreakerOpen"));
         }
         if let Some(paused) = &gateway.paused {
             let saw =
@@ -231,8 +244,9 @@ pub(super) fn gateways(seen: &[GatewayStanding]) -> Vec<Finding> {
             let fix = format!("`punctual gateway resume {name}` when its reason is gone");
             found.push(if gateway.now - paused.at > FORGOTTEN {
                 Finding::bad(Check::Gateways, saw, "nothing is charged there, for more than an hour", fix)
+                    .runbook(forgotten)
             } else {
-                Finding::warn(Check::Gateways, saw, "nothing is charged there", fix)
+                Finding::warn(Check::Gateways, saw, "nothing is charged there", fix).runbook(forgotten)
             });
         }
         if gateway.switches.stops_gateway(&gateway.name) {
@@ -241,7 +255,8 @@ pub(super) fn gateways(seen: &[GatewayStanding]) -> Vec<Finding> {
                 format!("{name}: closed by a kill switch"),
                 "nothing is charged there",
                 "`punctual switch list` says who threw it and why; `punctual switch off` when that is over",
-            ));
+            )
+            .runbook(forgotten));
         }
     }
     or_fine(found, Check::Gateways, format!("{} on record, none closed", seen.len()))
@@ -262,26 +277,32 @@ pub(super) fn reconciliation(
             .and_then(|standing| standing.last_success_at);
         if last.is_none_or(|at| now - at > RECONCILED_WITHIN) {
             let (name, last) = (&name.0, last.map_or_else(|| "never".to_owned(), text_of));
-            found.push(Finding::warn(
-                Check::Reconciliation,
-                format!("{name}: last compared {last}"),
-                "a charge that we do not know of, or one that is missing there, stays unseen",
-                format!(
-                    "`punctual reconcile run --gateway {name}` for the missing days; is a keeper running?"
-                ),
-            ));
+            found.push(
+                Finding::warn(
+                    Check::Reconciliation,
+                    format!("{name}: last compared {last}"),
+                    "a charge that we do not know of, or one that is missing there, stays unseen",
+                    format!(
+                        "`punctual reconcile run --gateway {name}` for the missing days; is a keeper running?"
+                    ),
+                )
+                .runbook("ReconciliationOverdue"),
+            );
         }
     }
     for standing in seen {
         let name = &standing.gateway.0;
         let open: i64 = standing.open.values().sum();
         if open > 0 {
-            found.push(Finding::bad(
-                Check::Reconciliation,
-                format!("{name}: {open} differences that nobody explained"),
-                "our books and the gateway's say different things about money",
-                "`punctual reconcile items`, then repair or dismiss each with its reason",
-            ));
+            found.push(
+                Finding::bad(
+                    Check::Reconciliation,
+                    format!("{name}: {open} differences that nobody explained"),
+                    "our books and the gateway's say different things about money",
+                    "`punctual reconcile items`, then repair or dismiss each with its reason",
+                )
+                .runbook("ReconciliationDiffers"),
+            );
         }
     }
     or_fine(found, Check::Reconciliation, "nothing is left open")
@@ -305,7 +326,8 @@ pub(super) fn topics(differences: &[Difference]) -> Vec<Finding> {
                 saw,
                 "what belongs there waits for the late scan",
                 "`punctual topics apply`",
-            ),
+            )
+            .runbook("KafkaAway"),
             Difference::Partitions { .. } => Finding::bad(
                 Check::Topics,
                 saw,

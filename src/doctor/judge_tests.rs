@@ -6,6 +6,7 @@ use crate::bucket::topics;
 use crate::domain::ids::{GatewayName, Operator, WorkerName};
 use crate::domain::pace::Pace;
 use crate::domain::switches::Switches;
+use crate::platform::alerts::alerts;
 use crate::platform::config::{self, Config, Inputs};
 
 use crate::schedule::{OpenStates, PausedBy, PublisherSeen, RelaySeen};
@@ -25,6 +26,8 @@ fn levels(found: &[Finding]) -> Vec<Level> {
         let says_what_to_do = !finding.means.is_empty() && !finding.fix.is_empty();
         assert_eq!(says_what_to_do, finding.level != Level::Fine, "{finding:?}");
         assert!(!finding.saw.is_empty(), "{finding:?}");
+        let leads_on = finding.runbook.is_none_or(|name| alerts().any(|alert| alert.name == name));
+        assert!(leads_on && (finding.level != Level::Fine || finding.runbook.is_none()), "{finding:?}");
     }
     found.iter().map(|finding| finding.level).collect()
 }

@@ -72,8 +72,11 @@ impl Doctor<'_> {
         let away = |saw: String| {
             let means = "the late scan carries everything, and no event goes out";
             let fix = "start the brokers, or set kafka.bootstrap_servers to where they are";
-            [vec![Finding::bad(Check::Kafka, saw, means, fix)], behind("Kafka does not answer").into()]
-                .concat()
+            [
+                vec![Finding::bad(Check::Kafka, saw, means, fix).runbook("KafkaAway")],
+                behind("Kafka does not answer").into(),
+            ]
+            .concat()
         };
         let mut found = vec![Finding::fine(Check::Kafka, "the brokers answer")];
         // Longer than it gives up by itself.
@@ -116,13 +119,15 @@ impl Doctor<'_> {
                 format!("{} at {at}: {error}", gateway.name),
                 "no charge leaves this host",
                 "look at gateway.url, at name resolution, and at the network from this host",
-            ),
+            )
+            .runbook("GatewayFails"),
             None => Finding::bad(
                 Check::Gateway,
                 format!("{} at {at}: no connection in time", gateway.name),
                 "no charge leaves this host",
                 "look at firewalls and routes from this host",
-            ),
+            )
+            .runbook("GatewayFails"),
         }
     }
 }

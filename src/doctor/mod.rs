@@ -58,24 +58,34 @@ pub struct Finding {
     pub means: &'static str,
     /// What mends it: a command, a setting, or whom to ask; empty where it is fine.
     pub fix: String,
+    /// The alert whose page says more, step by step.
+    pub runbook: Option<&'static str>,
 }
 
 impl Finding {
     fn fine(check: Check, saw: impl Into<String>) -> Self {
-        Self { check, level: Level::Fine, saw: saw.into(), means: "", fix: String::new() }
+        Self::of(check, Level::Fine, saw.into(), ("", String::new()))
     }
 
     fn unseen(check: Check, why: impl Into<String>) -> Self {
         let fix = "mend what keeps it from looking, then ask again".to_owned();
-        Self { check, level: Level::Unseen, saw: why.into(), means: "nothing is known about it", fix }
+        Self::of(check, Level::Unseen, why.into(), ("nothing is known about it", fix))
     }
 
     fn warn(check: Check, saw: impl Into<String>, means: &'static str, fix: impl Into<String>) -> Self {
-        Self { check, level: Level::Warn, saw: saw.into(), means, fix: fix.into() }
+        Self::of(check, Level::Warn, saw.into(), (means, fix.into()))
     }
 
     fn bad(check: Check, saw: impl Into<String>, means: &'static str, fix: impl Into<String>) -> Self {
-        Self { check, level: Level::Bad, saw: saw.into(), means, fix: fix.into() }
+        Self::of(check, Level::Bad, saw.into(), (means, fix.into()))
+    }
+
+    fn of(check: Check, level: Level, saw: String, (means, fix): (&'static str, String)) -> Self {
+        Self { check, level, saw, means, fix, runbook: None }
+    }
+
+    fn runbook(self, alert: &'static str) -> Self {
+        Self { runbook: Some(alert), ..self }
     }
 }
 

@@ -32,6 +32,7 @@ fn as_json(finding: &Finding) -> Value {
     json!({
         "check": finding.check.as_str(), "about": finding.check.about(), "level": finding.level.as_str(),
         "saw": finding.saw, "means": finding.means, "fix": finding.fix,
+        "runbook": finding.runbook,
     })
 }
 
@@ -45,6 +46,13 @@ fn as_table(found: &[Finding]) -> String {
         if finding.level != Level::Fine {
             let _ = writeln!(text, "{:8}{:width$}  means: {}", "", "", finding.means);
             let _ = writeln!(text, "{:8}{:width$}  fix:   {}", "", "", finding.fix);
+            if let Some(name) = finding.runbook {
+                let _ = writeln!(
+                    text,
+                    "{:8}{:width$}  see:   {name} in `punctual assets print runbooks`",
+                    "", ""
+                );
+            }
         }
     }
     text

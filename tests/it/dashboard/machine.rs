@@ -29,6 +29,39 @@ async fn each_says_so_where_nothing_is_and_offers_a_viewer_no_act() {
         assert!(!page.says("<details class=\"act\">"), "{path} offers an act: {}", page.text);
     }
     assert_eq!(browser.get("/ui/reconciliation/items/1").await.status, 404);
+    assert_eq!(browser.get("/ui/runbooks/NoSuchAlert").await.status, 404);
+}
+
+#[tokio::test]
+async fn a_day_s_books_are_added_up_only_for_whoever_asks() {
+    let api = Api::start(|_| {}).await;
+    let mut browser = Browser::of(&api, "ana", &["ops:read"]).await;
+    let page = browser.open("/ui/reconciliation").await;
+    assert!(page.says("It reads the whole day.") && !page.says("add up to in every book"), "{}", page.text);
+    let page = browser.open("/ui/reconciliation?books=2026-11-29").await;
+    assert!(page.says("the payments due on 2026-11-29 add up to in every book"), "{}", page.text);
+    assert!(page.says("Nothing that was due on it was charged or settled."), "{}", page.text);
+    assert_eq!(browser.get("/ui/reconciliation?books=yesterday").await.status, 400);
+}
+
+#[tokio::test]
+async fn a_problem_leads_to_its_runbook_and_every_alert_has_one() {
+    let api = Api::start(|_| {}).await;
+    let mut browser = Browser::of(&api, "ana", &["ops:read"]).await;
+    // Nobody relays here, and every page says so.
+    let page = browser.open("/ui/runbooks").await;
+    assert!(
+        page.says("no relay is at work") && page.says("href=\"/ui/runbooks/RelayStalled\""),
+        "{}",
+        page.text
+    );
+    for alert in punctual::platform::alerts::alerts() {
+        assert!(page.says(&format!("<a href=\"/ui/runbooks/{0}\">{0}</a>", alert.name)), "{}", alert.name);
+        let its = browser.open(&format!("/ui/runbooks/{}", alert.name)).await;
+        assert!(its.says(&format!("<h1>{}</h1>", alert.name)), "{}", its.text);
+    }
+    let page = browser.open("/ui/runbooks/BreakerOpen").await;
+    assert!(page.says("<li><code>punctual gateway list</code>.</li>"), "{}", page.text);
 }
 
 #[tokio::test]
