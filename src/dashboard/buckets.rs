@@ -33,6 +33,9 @@ struct SeenDue {
     drained_at: Option<DateTime<Utc>>,
 }
 
+/// The bucket of what is due already.
+const NOW: &str = "now";
+
 /// One minute of the ring, or what is due already.
 struct Bucket {
     minute: String,
@@ -53,16 +56,33 @@ struct Page {
     /// Why Kafka's side is missing.
     unseen: Option<String>,
     buckets: Vec<Bucket>,
+    /// Of all buckets.
+    due: i64,
+    /// Records that lie in Kafka; unknown where Kafka was not seen.
+    staged: Option<i64>,
+    /// Those of them that are due already and that nobody has read.
+    behind: Option<i64>,
 }
 
 impl Page {
-    /// Ten minutes a row.
-    fn rows(&self) -> std::slice::Chunks<'_, Bucket> {
-        self.buckets.chunks(10)
+    /// Twelve minutes a row; what is due already stands in the table.
+    fn rows(&self) -> Vec<Vec<&Bucket>> {
+        let minutes: Vec<&Bucket> = self.buckets.iter().filter(|bucket| bucket.slot != NOW).collect();
+        minutes.chunks(12).map(<[&Bucket]>::to_vec).collect()
+    }
+
+    /// The minute in which most falls due.
+    fn fullest(&self) -> Option<&Bucket> {
+        self.buckets.iter().rev().max_by_key(|bucket| bucket.due).filter(|bucket| bucket.due > 0)
     }
 }
 
 impl Bucket {
+    /// `14:05`; of what is due already a word.
+    fn clock(&self) -> &str {
+        self.minute.get(11..16).unwrap_or(&self.minute)
+    }
+
     fn label(&self) -> String {
         let staged = self.staged.map_or_else(|| "?".to_owned(), text::count);
         let lag = self.lag.map_or_else(|| "?".to_owned(), text::count);
@@ -70,7 +90,7 @@ impl Bucket {
     }
 
     fn is_behind(&self) -> bool {
-        self.slot == "now" && self.lag.is_some_and(|lag| lag > 0)
+        self.slot == NOW && self.lag.is_some_and(|lag| lag > 0)
     }
 }
 
@@ -85,7 +105,11 @@ pub(super) async fn page(State(ui): State<Ui>, viewer: Viewer) -> Shown {
         Told::Refused(problem) => (of_database(&ui).await?, Some(problem.code.title().to_owned())),
     };
     let frame = ui.frame(&viewer, Place::Buckets).await;
-    show::page(&Page { frame, unseen, buckets: shaded(buckets) })
+    let due = buckets.iter().map(|bucket| bucket.due).sum();
+    let staged = buckets.iter().map(|bucket| bucket.staged).sum();
+    let behind = buckets.iter().filter(|bucket| bucket.slot == NOW).map(|bucket| bucket.lag).sum();
+    let behind = if unseen.is_some() { None } else { behind };
+    show::page(&Page { frame, unseen, buckets: shaded(buckets), due, staged, behind })
 }
 
 fn of_ring(seen: Vec<Seen>) -> Vec<Bucket> {

@@ -61,6 +61,12 @@ impl Bulk {
         format!("/ui/bulks/{}/{verb}", self.bulk_id)
     }
 
+    /// An outcome in words: the release, or why the guard refused it.
+    fn told(outcome: &str) -> &'static str {
+        let refused = Code::ALL.iter().find(|code| code.as_str() == outcome);
+        refused.map_or("", |code| code.title())
+    }
+
     fn is_running(&self) -> bool {
         self.status == "running"
     }

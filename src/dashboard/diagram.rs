@@ -36,35 +36,31 @@ fn lines() -> Vec<Line> {
     pairs.filter(|line| seen.insert(*line)).collect()
 }
 
-/// Where the line from `from` towards `to` leaves the box of `from`.
-fn edge(from: (i32, i32), to: (i32, i32)) -> (i32, i32) {
-    let (dx, dy) = (to.0 - from.0, to.1 - from.1);
-    let (half_x, half_y) = (BOX.0 / 2, BOX.1 / 2);
-    // Through a side if the line is flatter than the box's diagonal.
-    if dx.abs() * half_y >= dy.abs() * half_x {
-        (from.0 + half_x * dx.signum(), from.1 + dy * half_x / dx.abs().max(1))
-    } else {
-        (from.0 + dx * half_y / dy.abs().max(1), from.1 + half_y * dy.signum())
-    }
+/// Parts of a line that its ends are looked for in.
+const STEPS: i32 = 400;
+
+/// The first point of the line from `from` to `to` that lies outside the box around `middle`.
+fn edge(middle: (i32, i32), from: (i32, i32), to: (i32, i32)) -> (i32, i32) {
+    let at = |step: i32| (from.0 + (to.0 - from.0) * step / STEPS, from.1 + (to.1 - from.1) * step / STEPS);
+    let is_outside =
+        |(x, y): &(i32, i32)| (x - middle.0).abs() > BOX.0 / 2 || (y - middle.1).abs() > BOX.1 / 2;
+    (0..=STEPS).map(at).find(is_outside).unwrap_or(to)
 }
 
 /// One line; those that go back run a little beside those that go forth.
 fn line((from, to): Line, is_made: Made) -> String {
     let (a, b) = (place(from), place(to));
-    let ((x1, y1), (x2, y2)) = (edge(a, b), edge(b, a));
     let (dx, dy) = (b.0 - a.0, b.1 - a.1);
     let aside = |along: i32| 6 * along.signum();
     let (ox, oy) = (aside(-dy), aside(dx));
+    let (begin, end) = ((a.0 + ox, a.1 + oy), (b.0 + ox, b.1 + oy));
+    let ((x1, y1), (x2, y2)) = (edge(a, begin, end), edge(b, end, begin));
     let (class, head) = match is_made {
         Made::Yes => ("line made", "head-made"),
         Made::No => ("line", "head"),
     };
     format!(
-        "<line class=\"{class}\" x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\" marker-end=\"url(#{head})\"/>",
-        x1 + ox,
-        y1 + oy,
-        x2 + ox,
-        y2 + oy
+        "<line class=\"{class}\" x1=\"{x1}\" y1=\"{y1}\" x2=\"{x2}\" y2=\"{y2}\" marker-end=\"url(#{head})\"/>"
     )
 }
 
@@ -155,6 +151,24 @@ mod tests {
         assert_eq!(svg.matches("class=\"state here\"").count(), 1);
         assert_eq!(svg.matches("class=\"state been\"").count(), 3);
         assert!(!svg.contains("style="), "the policy of the pages forbids it");
+    }
+
+    #[test]
+    fn a_line_begins_and_ends_at_the_border_of_its_boxes() {
+        for (from, to) in lines() {
+            let drawn = line((from, to), Made::No);
+            let number = |name: &str| -> i32 {
+                let (_, rest) = drawn.split_once(&format!(" {name}=\"")).unwrap();
+                rest.split('"').next().unwrap().parse().unwrap()
+            };
+            for (status, x, y) in [(from, "x1", "y1"), (to, "x2", "y2")] {
+                let (middle_x, middle_y) = place(status);
+                let (dx, dy) = ((number(x) - middle_x).abs(), (number(y) - middle_y).abs());
+                let (half_x, half_y) = (BOX.0 / 2, BOX.1 / 2);
+                let is_outside = dx > half_x || dy > half_y;
+                assert!(is_outside && dx <= half_x + 6 && dy <= half_y + 6, "{from:?} to {to:?}: {drawn}");
+            }
+        }
     }
 
     #[test]

@@ -11,6 +11,10 @@ use chrono::{DateTime, Utc};
 /// What one gateway has before it.
 struct Ahead {
     gateway: String,
+    /// Of the hour.
+    sum: String,
+    /// The minute in which most falls due, with how much.
+    fullest: Option<(String, String)>,
     rate: Option<u32>,
     overdue: String,
     minutes: Vec<Span>,
@@ -23,11 +27,35 @@ struct Span {
     due: String,
     /// Of the fullest one, in tenths, for the shade.
     heat: i64,
+    /// Its bar, of a hundred.
+    height: i64,
     left: String,
     drained_at: Option<DateTime<Utc>>,
     counted_at: DateTime<Utc>,
     /// More is due in it than is permitted within it.
     is_over: bool,
+}
+
+/// For the template.
+impl Span {
+    fn clock(&self) -> String {
+        self.from.format("%H:%M").to_string()
+    }
+
+    fn day(&self) -> String {
+        self.from.format("%Y-%m-%d").to_string()
+    }
+}
+
+/// The words of a row of bars, for those who do not see it.
+struct Bars;
+
+impl Bars {
+    /// Where a bar begins, and how wide it is, in a picture of 600.
+    fn place(number: &usize, of: &[Span]) -> (usize, usize) {
+        let step = 600 / of.len().max(1);
+        (number * step, step.saturating_sub(2).max(1))
+    }
 }
 
 #[derive(Template)]
@@ -45,6 +73,13 @@ pub(super) async fn page(State(ui): State<Ui>, viewer: Viewer) -> Shown {
         let spans = |due| spans(&drain(forecast.taken_at, of.overdue.count, due, rate), rate);
         Ahead {
             gateway: of.gateway.0.clone(),
+            sum: text::count(of.minutes.iter().map(|minute| minute.count).sum()),
+            fullest: of
+                .minutes
+                .iter()
+                .max_by_key(|minute| (minute.count, minute.from))
+                .filter(|most| most.count > 0)
+                .map(|most| (most.from.format("%H:%M").to_string(), number(most.count, most.precision))),
             rate,
             overdue: number(of.overdue.count, of.overdue.precision),
             minutes: spans(&of.minutes),
@@ -62,6 +97,7 @@ fn spans(drained: &[Drained], rate: Option<u32>) -> Vec<Span> {
         from: one.due.from,
         due: number(one.due.count, one.due.precision),
         heat: heat(one.due.count, most),
+        height: share(one.due.count, most),
         left: rate.map_or_else(|| "–".to_owned(), |_| text::count(one.left_at_end)),
         drained_at: one.drained_at,
         counted_at: one.due.counted_at,
@@ -76,6 +112,14 @@ pub(super) fn heat(count: i64, most: i64) -> i64 {
         return 0;
     }
     i64::try_from((i128::from(count) * 9 + i128::from(most) - 1) / i128::from(most)).unwrap_or(9)
+}
+
+/// Hundredths of the most, for a bar that is seen: anything at all is two at least.
+fn share(count: i64, most: i64) -> i64 {
+    if count <= 0 || most <= 0 {
+        return 0;
+    }
+    i64::try_from(i128::from(count) * 100 / i128::from(most)).unwrap_or(100).max(2)
 }
 
 /// A count with how far it may be trusted.
@@ -95,6 +139,7 @@ mod tests {
     #[test]
     fn the_shade_is_the_share_of_the_fullest_and_nothing_is_none() {
         assert_eq!([0, 1, 50, 99, 100].map(|count| heat(count, 100)), [0, 1, 5, 9, 9]);
+        assert_eq!([0, 1, 500, 1_000].map(|count| share(count, 1_000)), [0, 2, 50, 100]);
         assert_eq!((heat(1, 1_000_000), heat(0, 0), heat(i64::MAX, i64::MAX)), (1, 0, 9));
     }
 }

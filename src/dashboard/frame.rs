@@ -6,7 +6,7 @@
 use super::text::{self, Html};
 use super::viewer::{Theme, Viewer};
 use super::{Said, Ui, assets};
-use crate::doctor::{self, Finding, Level};
+use crate::doctor::{self, Check, Finding, Level};
 use crate::domain::ids::PaymentId;
 use crate::domain::state::Status;
 use crate::intake::Scope;
@@ -19,38 +19,46 @@ use uuid::Uuid;
 /// How old the problems may be, and how long one may wait for them.
 const PROBLEMS: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(3));
 
+/// The environment's name in `punctual dev`.
+const DEVELOPMENT: &str = "development";
+
 macro_rules! places {
-    ($( $place:ident = $path:literal, $label:literal; )*) => {
+    ($( $group:literal: $( $place:ident = $path:literal, $label:literal; )* )*) => {
         /// The pages of the navigation.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(super) enum Place {
-            $( $place, )*
+            $( $( $place, )* )*
             /// None of them.
             Elsewhere,
         }
 
         impl Place {
-            /// In the order shown: path and words.
-            pub(super) const ALL: &[(Self, &str, &str)] = &[ $( (Self::$place, $path, $label), )* ];
+            /// In the order shown, by what they are about: path and words.
+            pub(super) const GROUPS: &[(&str, &[(Self, &str, &str)])] =
+                &[ $( ($group, &[ $( (Self::$place, $path, $label), )* ]), )* ];
         }
     };
 }
 
 // A page of the navigation: one line here, one line in the list of routes.
 places! {
+    "Payments":
     Overview = "/ui", "Overview";
     Payments = "/ui/payments", "Payments";
     Parked = "/ui/parked", "Parked";
     Approvals = "/ui/approvals", "Approvals";
     Bulks = "/ui/bulks", "Bulk actions";
     Acts = "/ui/acts", "Acts";
+    "Machine":
     Buckets = "/ui/buckets", "Buckets";
     Forecast = "/ui/forecast", "Forecast";
     Workers = "/ui/workers", "Workers";
     Gateways = "/ui/gateways", "Gateways";
-    Reconciliation = "/ui/reconciliation", "Reconciliation";
     Webhooks = "/ui/webhooks", "Webhooks";
+    "Books":
+    Reconciliation = "/ui/reconciliation", "Reconciliation";
     Quarantine = "/ui/quarantine", "Quarantine";
+    "Help":
     Runbooks = "/ui/runbooks", "Runbooks";
 }
 
@@ -96,18 +104,23 @@ impl Ui {
     pub(super) async fn problems(&self) -> Option<Vec<Finding>> {
         let ask = doctor::problems(self.schedule(), &self.0.config, &self.0.clock);
         let found: Option<Arc<Vec<Finding>>> = self.0.problems.get(&*self.0.clock, PROBLEMS, ask).await;
-        let found = found?;
+        let (found, environment) = (found?, self.0.config.dashboard.environment.as_str());
         let mut wrong: Vec<Finding> = found
             .iter()
             .filter(|finding| match finding.level {
                 Level::Fine => false,
-                Level::Unseen | Level::Warn | Level::Bad => true,
+                Level::Unseen | Level::Warn | Level::Bad => !is_meant(finding, environment),
             })
             .cloned()
             .collect();
         wrong.sort_by_key(|finding| std::cmp::Reverse(finding.level));
         Some(wrong)
     }
+}
+
+/// What is so on purpose where things are only tried out.
+fn is_meant(finding: &Finding, environment: &str) -> bool {
+    finding.check == Check::Durability && environment == DEVELOPMENT
 }
 
 /// For the templates.
@@ -131,12 +144,22 @@ impl Frame {
         &self.viewer.0.visit.at
     }
 
+    /// Is this the page that a link leads to?
+    pub(super) fn is_at(&self, way: &str) -> bool {
+        self.at() == way
+    }
+
     pub(super) fn said(&self) -> Option<&Said> {
         self.viewer.0.said.as_ref()
     }
 
-    pub(super) fn places(&self) -> &'static [(Place, &'static str, &'static str)] {
-        Place::ALL
+    pub(super) fn groups(&self) -> &'static [(&'static str, &'static [(Place, &'static str, &'static str)])] {
+        Place::GROUPS
+    }
+
+    /// `punctual dev` gives up durability for speed and means it: the frame says so, and shouts nowhere.
+    pub(super) fn is_for_trying_out(&self) -> bool {
+        self.environment == DEVELOPMENT
     }
 
     /// Nobody acts from here, whatever their key may do.
@@ -159,6 +182,16 @@ impl Frame {
         text::when(*at, self.viewer.now())
     }
 
+    /// How far away it is, alone: the instant is in its title.
+    pub(super) fn ago(&self, at: &DateTime<Utc>) -> Html {
+        text::ago(*at, self.viewer.now())
+    }
+
+    /// When this page was made.
+    pub(super) fn made_at(&self) -> Html {
+        text::instant(self.viewer.now())
+    }
+
     /// The same, or a dash.
     pub(super) fn when_any(&self, at: &Option<DateTime<Utc>>) -> Html {
         at.map_or_else(text::nothing, |at| text::when(at, self.viewer.now()))
@@ -172,6 +205,11 @@ impl Frame {
     /// A whole number, grouped: `12,345`.
     pub(super) fn count(&self, count: &i64) -> String {
         text::count(*count)
+    }
+
+    /// A sentence with commands between backticks.
+    pub(super) fn sentence(&self, text: &str) -> Html {
+        text::sentence(text)
     }
 
     /// A payment's id as a link to its page.

@@ -88,7 +88,7 @@ struct Page {
 impl Gateway {
     fn chip(&self) -> Html {
         let (tone, shape, word) = match self.status.as_str() {
-            "open" => ("completed", "✓", "open"),
+            "open" => ("completed", "✓", "takes charges"),
             "paused" => ("parked", "▮▮", "paused by a person"),
             "killed" => ("failed", "✕", "switched off"),
             "broken" => ("failed", "⚡", "breaker open"),
@@ -97,6 +97,33 @@ impl Gateway {
             other => ("quiet", "?", other),
         };
         text::chip(tone, shape, word)
+    }
+
+    /// What that means for payments, and what to do; nothing where all is well.
+    fn means(&self) -> &'static str {
+        match self.status.as_str() {
+            "paused" => {
+                "Nothing of it is claimed until a person resumes it. What is due waits, and is charged then, oldest first."
+            }
+            "killed" => "No charge is sent to it until its kill switch below is released. Look-ups go on.",
+            "broken" => {
+                "Its calls fail, so nothing is claimed; one call at a time finds out whether it is back, and it goes on \
+                 by itself then. Look at the gateway's own status page first. If it stays so, pause it with a reason, so \
+                 that others know."
+            }
+            "probing" => "One call finds out whether it is back. Nothing has to be done.",
+            "asked_to_wait" => "It asked us to wait, and we do; it goes on by itself.",
+            _ => "",
+        }
+    }
+
+    /// How its breaker stands: an open one lets nothing through, which not everybody knows.
+    fn breaker_words(&self) -> &str {
+        match self.breaker.state.as_str() {
+            "closed" => "closed: calls go through",
+            "open" => "open: no calls go through",
+            other => other,
+        }
     }
 
     /// Where an act on it is sent.

@@ -157,11 +157,25 @@ impl Page {
         }
     }
 
-    /// What may not be done, with why.
-    fn why_not(&self) -> Vec<(&str, &str)> {
+    /// What may not be done, with why: acts that one reason forbids stand together.
+    fn why_not(&self) -> Vec<(String, &str)> {
         let parked = self.record.status == Status::Parked;
-        let not = self.record.may.iter().filter(|may| parked && !may.possible);
-        not.map(|may| (may.act.as_str(), may.explanation.as_deref().unwrap_or(""))).collect()
+        let mut reasons: Vec<(String, &str)> = Vec::new();
+        for may in self.record.may.iter().filter(|may| parked && !may.possible) {
+            let (act, why) = (may.words(), may.explanation.as_deref().unwrap_or(""));
+            match reasons.iter_mut().find(|(_, other)| *other == why) {
+                Some((acts, _)) => *acts = format!("{acts}, {act}"),
+                None => reasons.push((act.to_owned(), why)),
+            }
+        }
+        reasons
+    }
+
+    /// What is on record of its last answer, name by name.
+    fn evidence(&self) -> Vec<(&str, String)> {
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let found = self.record.evidence.as_object();
+        found.into_iter().flatten().map(|(name, value)| (name.as_str(), text(value))).collect()
     }
 
     fn can_be_cancelled(&self) -> bool {
@@ -171,6 +185,19 @@ impl Page {
     fn may_be_refunded(&self) -> bool {
         matches!(self.record.status, Status::Completed | Status::Parked)
             && self.record.gateway_reference.is_some()
+    }
+}
+
+impl May {
+    /// As its button has it.
+    fn words(&self) -> &str {
+        match self.act.as_str() {
+            "redrive" => "Release",
+            "redrive_new_epoch" => "Release under a new key",
+            "resolve_charged" => "Resolve as charged",
+            "resolve_not_charged" => "Resolve as not charged",
+            other => other,
+        }
     }
 }
 

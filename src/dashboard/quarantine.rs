@@ -1,9 +1,15 @@
 //! Quarantine (rule R17): whether claims go on, what is missing before they may, and two people's word that they do.
+//!
+//! While one is open the page is the way out of it, step by step, each with how it stands: since when commits may be
+//! missing, whose reports are still to be compared, what differs, and the two words. The sentences are the API's
+//! (`advice`, and one for each thing that is missing), so that page, command and runbook say the same.
 
 use super::act::Said;
 use super::show::{self, Shown};
+use super::text::{self, Html};
 use super::viewer::Sent;
 use super::{Frame, Place, Ui, Viewer};
+use crate::schedule::LackKind;
 use askama::Template;
 use axum::extract::State;
 use axum::http::Method;
@@ -14,18 +20,37 @@ use serde_json::json;
 const PAGE: &str = "/ui/quarantine";
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Found {
     quarantined: bool,
+    advice: String,
+    /// Nothing has to be waited for from then on.
+    releasable_from: Option<DateTime<Utc>>,
+    /// Gateways whose refunds wait until all days are compared.
+    refunds_held: Vec<String>,
     lacks: Vec<Lack>,
     evidence: Vec<Evidence>,
     data: Vec<Quarantine>,
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Lack {
+    lack: String,
     gateway: String,
     day: String,
+    /// Its report can be had from then on.
+    askable_from: Option<DateTime<Utc>>,
+    partly_seen_at: Option<DateTime<Utc>>,
     explanation: String,
+}
+
+/// For the template.
+impl Lack {
+    /// A difference to be decided about, rather than a report to be compared.
+    fn is_difference(&self) -> bool {
+        self.lack == LackKind::OpenRepairs.as_str()
+    }
 }
 
 #[derive(Deserialize)]
@@ -44,15 +69,21 @@ struct Quarantine {
     kind: String,
     reason: String,
     lost_from: DateTime<Utc>,
+    /// Who said so; else it was computed.
+    lost_from_by: Option<String>,
+    /// Something from then is proven to be missing: it cannot be later.
+    proven_from: Option<DateTime<Utc>>,
     evidence_count: i64,
     asked: Option<Asked>,
     released: Option<Released>,
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Asked {
     by: String,
     at: DateTime<Utc>,
+    stands_until: DateTime<Utc>,
     reason: String,
     anyway: bool,
 }
@@ -80,9 +111,29 @@ struct Page {
 }
 
 impl Page {
-    /// What somebody has asked for already, if the quarantine is open.
-    fn asked(&self) -> Option<&Asked> {
-        self.found.data.first().filter(|_| self.found.quarantined).and_then(|open| open.asked.as_ref())
+    /// The one that holds claims now.
+    fn open(&self) -> Option<&Quarantine> {
+        self.found.data.first().filter(|_| self.found.quarantined)
+    }
+
+    /// A step of the way out that is behind us.
+    fn done(&self) -> Html {
+        text::chip("good", "✓", "done")
+    }
+
+    /// One that is before us.
+    fn to_do(&self) -> Html {
+        text::chip("look", "△", "to do")
+    }
+
+    /// Reports that are still to be compared.
+    fn uncompared(&self) -> Vec<&Lack> {
+        self.found.lacks.iter().filter(|lack| !lack.is_difference()).collect()
+    }
+
+    /// Days on which something differs that nobody has decided about.
+    fn undecided(&self) -> Vec<&Lack> {
+        self.found.lacks.iter().filter(|lack| lack.is_difference()).collect()
     }
 }
 
@@ -104,6 +155,11 @@ pub(super) async fn enter(State(ui): State<Ui>, viewer: Viewer, sent: Sent) -> S
     if let Some(from) = sent.text("lostFrom") {
         body["lostFrom"] = json!(from);
     }
+    let done = if sent.text("alters").is_some() {
+        "The instant is changed. What is missing follows from it; a word that somebody gave before is void."
+    } else {
+        "The database is quarantined: nothing is claimed."
+    };
     let told = ui.ask(&viewer, Method::POST, "/v1/ops/quarantine", Some(body)).await;
-    ui.said(PAGE, &Said::of(&told, "The database is quarantined: nothing is claimed."))
+    ui.said(PAGE, &Said::of(&told, done))
 }

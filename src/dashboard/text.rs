@@ -63,13 +63,32 @@ pub(super) fn nothing() -> Html {
 
 /// An instant, by how far it is from `now`.
 pub(super) fn when(at: DateTime<Utc>, now: DateTime<Utc>) -> Html {
+    Html(format!("{} <span class=\"ago\">{}</span>", instant(at), distance(at, now)))
+}
+
+/// How far away an instant is, where the instant itself would only fill the page.
+pub(super) fn ago(at: DateTime<Utc>, now: DateTime<Utc>) -> Html {
+    let machine = at.to_rfc3339_opts(SecondsFormat::AutoSi, true);
+    let written = at.format("%Y-%m-%d %H:%M:%S");
+    Html(format!("<time datetime=\"{machine}\" title=\"{written} UTC\">{}</time>", distance(at, now)))
+}
+
+/// An instant by itself.
+pub(super) fn instant(at: DateTime<Utc>) -> Html {
     let machine = at.to_rfc3339_opts(SecondsFormat::AutoSi, true);
     let (day, clock) = (at.format("%Y-%m-%d"), at.format("%H:%M:%S"));
     Html(format!(
-        "<time datetime=\"{machine}\">{day} {clock} <abbr title=\"coordinated universal time\">UTC</abbr></time> \
-         <span class=\"ago\">{}</span>",
-        distance(at, now)
+        "<time datetime=\"{machine}\">{day} {clock} <abbr title=\"coordinated universal time\">UTC</abbr></time>"
     ))
+}
+
+/// A sentence in which commands stand between backticks, as a terminal is told it.
+pub(super) fn sentence(text: &str) -> Html {
+    let parts = text.split('`').enumerate().map(|(at, part)| match at % 2 {
+        1 => format!("<code>{}</code>", escaped(part)),
+        _ => escaped(part),
+    });
+    Html(parts.collect())
 }
 
 /// `in 3 min`, `2 h ago`, `now`.

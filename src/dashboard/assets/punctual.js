@@ -2,8 +2,9 @@
 //
 // - Keys: "/" search, "r" show anew, "?" help.
 // - The theme changes at once and is kept in the cookie that the form without scripts sets.
-// - One stream of what is new while the tab is seen; nothing is put into a page in which somebody is at work.
-// - Pages that ask for it show themselves anew.
+// - One stream of what is new while the tab is seen; nothing is put into a page in which somebody is at work, and
+//   a page that is cut off says since when.
+// - Pages that ask for it show themselves anew; what was opened stays open, and the focus stays where it was.
 // - Curves, drawn from the tables that stand in the page.
 "use strict";
 (() => {
@@ -21,6 +22,29 @@
       (field && page.contains(field) && field.matches("input, select, textarea")) ||
       (String(getSelection()) && page.contains(getSelection().anchorNode)),
     );
+  };
+
+  // What somebody has opened, and where their focus is, outlives a change of what is shown.
+  const keeping = (part) => {
+    const opened = [...part.querySelectorAll("details[open] > summary")].map((summary) => summary.textContent);
+    const reachable = () => [...$("page").querySelectorAll("a, button, summary, [tabindex='0']")];
+    const like = (it) => `${it.tagName} ${it.getAttribute("href")} ${it.textContent}`;
+    const at = document.activeElement;
+    const was = at && part.contains(at) ? { place: reachable().indexOf(at), like: like(at) } : null;
+    const scrolled = [...part.querySelectorAll(".scroll, pre")].map((box) => box.scrollTop);
+    return (now) => {
+      now.querySelectorAll("details > summary").forEach((summary) => {
+        if (opened.includes(summary.textContent)) summary.parentElement.open = true;
+      });
+      now.querySelectorAll(".scroll, pre").forEach((box, number) => {
+        box.scrollTop = scrolled[number] || 0;
+      });
+      if (!was) return;
+      const all = reachable();
+      const same = all[was.place];
+      const found = same && like(same) === was.like ? same : all.find((it) => like(it) === was.like);
+      if (found) found.focus({ preventScroll: true });
+    };
   };
 
   // Show the page anew, where it stands.
@@ -153,9 +177,23 @@
   let stream = null;
   let last = "";
   let waiting = null;
+  let again = 0;
+  let heard = new Date();
   const tell = (text) => {
     const live = $("live");
-    if (live && live.textContent !== text) live.textContent = text;
+    if (!live) return;
+    live.classList.toggle("old", text !== "live");
+    if (live.textContent !== text) live.textContent = text;
+  };
+  // Cut off: how old the page is, until it is not.
+  const cut = () => {
+    tell(`not live since ${heard.toISOString().slice(11, 19)} UTC; connecting again…`);
+    // A browser tries again by itself where a connection broke, and gives up where it was refused.
+    if (stream && stream.readyState === EventSource.CLOSED) {
+      stream = null;
+      clearTimeout(again);
+      again = setTimeout(open, 5000);
+    }
   };
   const take = (look) => {
     const problems = $("problems");
@@ -166,7 +204,12 @@
       return;
     }
     waiting = null;
-    if ($("now")) $("now").innerHTML = look.now;
+    const now = $("now");
+    if (now && now.innerHTML !== look.now) {
+      const keep = keeping(now);
+      now.innerHTML = look.now;
+      keep(now);
+    }
     const minutes = $("minutes");
     if (minutes && minutes.innerHTML !== look.minutes) {
       minutes.innerHTML = look.minutes;
@@ -177,9 +220,10 @@
     if (stream || document.hidden || !$("page")) return;
     stream = new EventSource(`/ui/stream?after=${encodeURIComponent(last)}`);
     stream.addEventListener("open", () => tell("live"));
-    stream.addEventListener("error", () => tell("connecting again…"));
+    stream.addEventListener("error", cut);
     stream.addEventListener("look", (event) => {
       last = event.lastEventId;
+      heard = new Date();
       tell("live");
       take(JSON.parse(event.data));
     });
@@ -189,9 +233,11 @@
     });
   };
   const close = () => {
+    clearTimeout(again);
     if (stream) stream.close();
     stream = null;
-    tell("");
+    const live = $("live");
+    if (live) live.textContent = "";
   };
   document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
   addEventListener("pagehide", close);
@@ -199,8 +245,13 @@
 
   // Pages that ask for it are shown anew.
   let shown = Date.now();
+  let keep = () => {};
+  document.addEventListener("htmx:beforeSwap", () => {
+    keep = keeping($("page"));
+  });
   document.addEventListener("htmx:afterSwap", () => {
     shown = Date.now();
+    keep($("page"));
     draw();
   });
   setInterval(() => {

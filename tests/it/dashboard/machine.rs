@@ -16,7 +16,7 @@ async fn each_says_so_where_nothing_is_and_offers_a_viewer_no_act() {
     let mut browser = Browser::of(&api, "ana", &["ops:read"]).await;
     for (path, texts) in [
         ("/ui/buckets", ["<h1>Buckets</h1>", "class=\"strip\""]),
-        ("/ui/forecast", ["<h1>Forecast</h1>", "Overdue now: <strong>0</strong>"]),
+        ("/ui/forecast", ["<h1>Forecast</h1>", "Overdue now</span><span class=\"value\">0</span>"]),
         ("/ui/gateways", ["<h1>Gateways</h1>", "Nothing is switched off."]),
         ("/ui/reconciliation", ["<h1>Reconciliation</h1>", "No report was ever compared."]),
         ("/ui/webhooks", ["<h1>Webhooks</h1>", "No client has an endpoint."]),
