@@ -154,6 +154,11 @@ CREATE FUNCTION names_another(own_name boolean, reference text, other_name text,
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN coalesce(own_name AND reference <> known AND other_name IS DISTINCT FROM known, false);
 
+-- Are references of this format the names that the gateway itself uses (domain/settlement.rs)?
+CREATE FUNCTION has_own_names(format text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN format NOT LIKE 'camt.%';
+
 -- What a row is told by from other rows of its payment, kind, amount and day: the gateway's own name of what it moved;
 -- where there is none, or it is a bank's, which may number each file from 1, its bytes.
 CREATE FUNCTION line_name(own_name boolean, reference text, raw_hash bytea) RETURNS text
@@ -269,6 +274,7 @@ DECLARE
     seen_other uuid;
     fits boolean;
     on_record boolean;
+    own_name boolean;
     to_status text;
     because text;
     cause_word text;
@@ -291,7 +297,7 @@ BEGIN
     END IF;
     -- A report that was withdrawn, or replaced and not compared again yet, proves nothing; nor is it taken out while
     -- this goes on.
-    PERFORM 1 FROM reconciliation_runs r
+    SELECT has_own_names(r.format) INTO own_name FROM reconciliation_runs r
     WHERE r.id = (item.evidence ->> 'run')::uuid AND r.status IN ('loaded', 'compared') FOR SHARE;
     IF NOT FOUND THEN
         RETURN 'not_open';
@@ -319,12 +325,14 @@ BEGIN
         RETURN 'other_gateway';
     ELSIF held.status = 'PROCESSING' THEN
         RETURN 'in_flight';
-    ELSIF coalesce(item.reference, '') = '' THEN
+    ELSIF own_name AND coalesce(item.reference, '') = '' THEN
         RETURN 'reference_missing';
-    ELSIF EXISTS (SELECT 1 FROM gateway_refs g WHERE g.gateway = held.gateway AND g.reference = item.reference
-                                                 AND g.payment_id <> held.id) THEN
+    ELSIF own_name AND EXISTS (SELECT 1 FROM gateway_refs g
+                               WHERE g.gateway = held.gateway AND g.reference = item.reference
+                                 AND g.payment_id <> held.id) THEN
         RETURN 'reference_taken';
     END IF;
+    -- What a bank calls its entry is evidence, and never the gateway's name of a charge.
     on_record := held.gateway_ref = item.reference OR EXISTS (
         SELECT 1 FROM gateway_refs g
         WHERE g.gateway = held.gateway AND g.reference = item.reference AND g.payment_id = held.id);
@@ -334,16 +342,21 @@ BEGIN
             SELECT 1 FROM reconciliation_items o
             WHERE o.payment_id = held.id AND o.class = 'duplicate_charge' AND o.status IN ('open', 'waiting'))
         AND item.amount_minor = held.amount_minor AND item.currency = held.currency
-        AND coalesce(held.gateway_ref, item.reference) = item.reference
+        AND (NOT own_name OR coalesce(held.gateway_ref, item.reference) = item.reference)
+        -- Under a bank's name it is the one that we know.
         AND NOT EXISTS (SELECT 1 FROM gateway_refs g
-                        WHERE g.gateway = held.gateway AND g.reference = item.reference AND g.amount_minor IS NOT NULL);
+                        WHERE g.gateway = held.gateway AND g.amount_minor IS NOT NULL
+                          AND g.reference = CASE WHEN own_name THEN item.reference ELSE held.gateway_ref END);
     to_status := CASE
         WHEN held.status = 'PENDING' THEN 'PARKED'
         WHEN held.status = 'UNKNOWN' AND fits THEN 'COMPLETED'
         WHEN held.status = 'UNKNOWN' THEN 'PARKED'
         WHEN held.status IN ('PARKED', 'FAILED', 'CANCELLED') AND fits THEN 'COMPLETED'
         ELSE held.status END;
-    IF to_status = held.status AND on_record THEN
+    IF to_status = held.status AND NOT own_name THEN
+        -- There is no name to keep.
+        RETURN 'nothing_to_repair';
+    ELSIF to_status = held.status AND on_record THEN
         RETURN 'on_record';
     ELSIF held.status IN ('FAILED', 'CANCELLED') AND to_status = 'COMPLETED' THEN
         IF power <> 'person' THEN
@@ -381,7 +394,9 @@ BEGIN
         END IF;
     END IF;
 
-    told := jsonb_strip_nulls(jsonb_build_object('reason', why, 'reference', item.reference,
+    told := jsonb_strip_nulls(jsonb_build_object('reason', why,
+        'reference', CASE WHEN own_name THEN item.reference END,
+        'bankReference', CASE WHEN NOT own_name THEN item.reference END,
         'amountMinor', item.amount_minor, 'currency', item.currency, 'item', item.number, 'class', item.class,
         'evidence', item.evidence, 'approval', CASE WHEN second_person IS NOT NULL THEN by_approval END,
         'approvedBy', second_person,
@@ -396,11 +411,12 @@ BEGIN
                     ELSE 'contract_violation' END;
     -- A charge of another amount, or a second one, is kept by its name, so that people can give it back.
     INSERT INTO gateway_refs (gateway, reference, payment_id, amount_minor, currency)
-    VALUES (held.gateway, item.reference, held.id,
-            CASE WHEN (item.amount_minor, item.currency) <> (held.amount_minor, held.currency) THEN item.amount_minor END,
-            CASE WHEN (item.amount_minor, item.currency) <> (held.amount_minor, held.currency) THEN item.currency END)
+    SELECT held.gateway, item.reference, held.id,
+           CASE WHEN (item.amount_minor, item.currency) <> (held.amount_minor, held.currency) THEN item.amount_minor END,
+           CASE WHEN (item.amount_minor, item.currency) <> (held.amount_minor, held.currency) THEN item.currency END
+    WHERE own_name
     ON CONFLICT DO NOTHING;
-    IF NOT EXISTS (SELECT 1 FROM gateway_refs g WHERE g.gateway = held.gateway AND g.reference = item.reference
+    IF own_name AND NOT EXISTS (SELECT 1 FROM gateway_refs g WHERE g.gateway = held.gateway AND g.reference = item.reference
                                                  AND g.payment_id = held.id) THEN
         RAISE EXCEPTION 'the charge is another payment''s since a moment ago' USING ERRCODE = 'serialization_failure';
     END IF;
@@ -409,7 +425,8 @@ BEGIN
         status_reason = because,
         unanswered = CASE WHEN to_status = 'COMPLETED' THEN 0 ELSE p.unanswered END,
         asks = CASE WHEN to_status = held.status THEN p.asks ELSE 0 END,
-        gateway_ref = CASE WHEN to_status = 'COMPLETED' OR to_status = 'PARKED' AND held.status <> 'PARKED'
+        gateway_ref = CASE WHEN own_name AND (to_status = 'COMPLETED'
+                                              OR to_status = 'PARKED' AND held.status <> 'PARKED')
                            THEN coalesce(p.gateway_ref, item.reference) ELSE p.gateway_ref END,
         last_moved_at = CASE WHEN to_status = held.status THEN p.last_moved_at ELSE at END,
         history_seq = p.history_seq + 1,

@@ -3,7 +3,8 @@
 //! **Promises**: [`repair`] is that function's guard, in the same order; a test runs both over the same rows. COMPLETED
 //! means one charge of what was asked for, under a name that pays for nothing else: a line that says anything less
 //! parks what is open, and only keeps its name where the payment has ended, so that people can give the money
-//! back. A payment that a client was told had failed or was cancelled is completed by two people, never by a
+//! back. What a bank calls its entry is evidence and nobody's name of a charge: it is held against none and kept as
+//! none. A payment that a client was told had failed or was cancelled is completed by two people, never by a
 //! program.
 //!
 //! Quarantine does not matter here: this is the way out of it (rule R17).
@@ -42,6 +43,8 @@ pub struct Charge<'a> {
     pub same_gateway: bool,
     /// Its name; empty: the line has none.
     pub reference: &'a str,
+    /// That name is the gateway's own, and not one that a bank gave its entry.
+    pub has_own_name: bool,
     /// What was taken; `None`: a currency that we know nothing of, or not above zero.
     pub amount: Option<Money>,
     /// It is the only charge that the report has of this payment.
@@ -50,7 +53,7 @@ pub struct Charge<'a> {
     pub is_anothers: bool,
     /// It is on record as a charge of this payment.
     pub is_on_record: bool,
-    /// It is on record with another amount than was asked for.
+    /// It is on record with another amount than was asked for; a bank's entry is the charge that we know.
     pub is_on_record_otherwise: bool,
 }
 
@@ -91,9 +94,9 @@ pub fn repair(
         return Err(NotRepaired::OtherGateway);
     } else if row.status == Status::Processing {
         return Err(NotRepaired::InFlight);
-    } else if charge.reference.is_empty() {
+    } else if charge.has_own_name && charge.reference.is_empty() {
         return Err(NotRepaired::ReferenceMissing);
-    } else if charge.is_anothers {
+    } else if charge.has_own_name && charge.is_anothers {
         return Err(NotRepaired::ReferenceTaken);
     }
     let fits = fits(row, charge);
@@ -111,6 +114,8 @@ pub fn repair(
         | Status::Processing => Repair::Record,
     };
     match wanted {
+        // There is no name to keep.
+        Repair::Record if !charge.has_own_name => Err(NotRepaired::NothingToRepair),
         Repair::Record if charge.is_on_record => Err(NotRepaired::OnRecord),
         Repair::Record => Ok(wanted),
         Repair::Move(Cause::Repaired, _) => match behind {
@@ -137,7 +142,7 @@ pub fn repair(
 fn fits(row: &Payment, charge: &Charge<'_>) -> bool {
     charge.is_only
         && charge.amount == Some(row.amount)
-        && row.gateway_ref.as_deref().is_none_or(|known| known == charge.reference)
+        && (!charge.has_own_name || row.gateway_ref.as_deref().is_none_or(|known| known == charge.reference))
         && !charge.is_on_record_otherwise
 }
 

@@ -6,6 +6,7 @@ use super::money::{Currency, Minor, Money};
 use super::payment::Payment;
 use super::reason::Reason;
 use super::repair::{Behind, Charge, NotRepaired, Power, Repair};
+use super::settlement::has_own_names;
 use super::state::{Cause, Status};
 use chrono::{DateTime, Utc};
 
@@ -34,6 +35,8 @@ pub struct RepairCase {
     pub row: Payment,
     /// The line is of the payment's gateway.
     pub same_gateway: bool,
+    /// How its report is read.
+    pub format: &'static str,
     /// The line's reference.
     pub reference: &'static str,
     /// What it says was taken.
@@ -62,6 +65,7 @@ impl RepairCase {
         Charge {
             same_gateway: self.same_gateway,
             reference: self.reference,
+            has_own_name: has_own_names(self.format),
             amount: self.amount,
             is_only: self.is_only,
             is_anothers: self.known == Known::OfAnother,
@@ -95,6 +99,7 @@ pub fn cases(now: DateTime<Utc>) -> Vec<RepairCase> {
     table.lines_that_fit();
     table.lines_that_do_not();
     table.what_is_on_record();
+    table.lines_of_banks();
     table.what_cannot_be_judged();
     table.cases
 }
@@ -118,6 +123,7 @@ impl Table {
             name,
             row: payment(self.now, 9_000_u64.saturating_add(n), status),
             same_gateway: true,
+            format: "sandbox",
             reference: REFERENCE,
             amount: Some(price()),
             is_only: true,
@@ -222,6 +228,49 @@ impl Table {
         let taken = Err(NotRepaired::ReferenceTaken);
         self.odd("a charge that pays for another", (Unknown, AUTOMATIC), taken, |it| {
             it.known = Known::OfAnother;
+        });
+    }
+
+    /// Their references are evidence: held against no charge's name, and kept as none.
+    fn lines_of_banks(&mut self) {
+        use Status::{Completed, Failed, Parked, Pending, Unknown};
+        let nothing = Err(NotRepaired::NothingToRepair);
+        let mut of_bank = |name, stands, expect, change: fn(&mut RepairCase)| {
+            self.odd(name, stands, expect, |it| it.format = "camt.053");
+            if let Some(case) = self.cases.last_mut() {
+                change(case);
+            }
+        };
+        of_bank("unknown is completed by a bank's entry", (Unknown, SAFE), COMPLETED, |_| {});
+        of_bank("also where the gateway named its charge", (Unknown, SAFE), COMPLETED, |it| {
+            it.row.gateway_ref = Some("ch_known".into());
+        });
+        of_bank("and where the entry has no name", (Unknown, SAFE), COMPLETED, |it| it.reference = "");
+        of_bank("a bank's names are no charges of others", (Unknown, SAFE), COMPLETED, |it| {
+            it.known = Known::OfAnother;
+        });
+        of_bank(
+            "what the gateway took otherwise a bank's entry does not settle",
+            (Parked, AUTOMATIC),
+            nothing,
+            |it| {
+                it.row.gateway_ref = Some(REFERENCE.into());
+                it.known = Known::OfItOtherwise;
+            },
+        );
+        of_bank("pending is parked by a bank's entry", (Pending, SAFE), PARKED, |_| {});
+        of_bank(
+            "failed is completed by two with a bank's entry",
+            (Failed, Behind::TwoPeople),
+            REPAIRED,
+            |_| {},
+        );
+        of_bank("unknown and booked less is parked", (Unknown, AUTOMATIC), PARKED, |it| it.amount = less());
+        of_bank("failed and booked less leaves no name to keep", (Failed, AUTOMATIC), nothing, |it| {
+            it.amount = less();
+        });
+        of_bank("a second entry of what is completed neither", (Completed, AUTOMATIC), nothing, |it| {
+            it.is_only = false;
         });
     }
 

@@ -18,7 +18,8 @@ pub(super) fn line(row: &Row) -> String {
     let number = if of("atLine").is_empty() { of("line") } else { of("atLine") };
     let (day, reference) = (of("day"), of("gatewayReference"));
     let reference = if reference.is_empty() { at(&row.detail, "/reference") } else { reference };
-    let parts = [("of ", day), ("line ", number), ("reference ", reference)];
+    let bank = at(&row.detail, "/bankReference");
+    let parts = [("of ", day), ("line ", number), ("reference ", reference), ("the bank's reference ", bank)];
     let parts: Vec<String> = parts
         .into_iter()
         .filter(|(_, value)| !value.is_empty())
@@ -133,6 +134,8 @@ mod tests {
             line(&row(json!({"line": 3, "reference": "ch_8"}))),
             " It is the report line 3, reference ch_8."
         );
+        let bank = json!({"evidence": {"day": "2030-01-31", "line": 16}, "bankReference": "B-7"});
+        assert_eq!(line(&row(bank)), " It is the report of 2030-01-31, line 16, the bank's reference B-7.");
         assert_eq!(line(&row(json!({}))), "");
     }
 }

@@ -11,7 +11,9 @@ WITH here AS (
                      FROM settlement_lines l
                      WHERE l.report_day = (i.evidence ->> 'day')::date AND l.payment_id = i.payment_id
                        AND l.run_id = (i.evidence ->> 'run')::uuid AND l.number = (i.evidence ->> 'line')::bigint),
-                    i.reference <> p.gateway_ref, false) AS is_another
+                    i.reference <> p.gateway_ref
+                    AND (SELECT has_own_names(r.format) FROM reconciliation_runs r
+                         WHERE r.id = (i.evidence ->> 'run')::uuid), false) AS is_another
     FROM reconciliation_items i
     JOIN payments p ON p.due_day = $2 AND p.id = i.payment_id AND p.gateway = i.gateway
                    AND p.status IN ('COMPLETED', 'REFUNDED')

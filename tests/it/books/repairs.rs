@@ -4,9 +4,11 @@ use super::desk::{charge, compare, items_of, load, put, reconcile, report};
 use crate::schedule::world::{World, gateway};
 use punctual::domain::guard_cases::payment;
 use punctual::domain::ids::Operator;
+use punctual::domain::matching::Class;
 use punctual::domain::payment::Payment;
 use punctual::domain::repair::{Behind, NotRepaired, Power, Repair};
 use punctual::domain::repair_cases::{Known, RepairCase, cases};
+use punctual::domain::settlement::has_own_names;
 use punctual::domain::state::Status;
 use punctual::platform::dice::{Dice, Os};
 use punctual::schedule::{
@@ -61,7 +63,7 @@ async fn set_up(sql: &mut PgConnection, case: &RepairCase) -> (i64, Option<Uuid>
         "WITH run AS (
              INSERT INTO reconciliation_runs (id, gateway, day, format, source, sha256, asked_by, status, lines,
                  is_complete, seen_at)
-             VALUES (gen_random_uuid(), $1, current_date, 'sandbox', '', sha256(''), 'key:alice', 'loaded', 7, false, now())
+             VALUES (gen_random_uuid(), $1, current_date, $7, '', sha256(''), 'key:alice', 'loaded', 7, false, now())
              RETURNING id)
          INSERT INTO reconciliation_items (fingerprint, run_id, gateway, day, class, status, payment_id, reference, field,
             amount_minor, currency, evidence)
@@ -74,6 +76,7 @@ async fn set_up(sql: &mut PgConnection, case: &RepairCase) -> (i64, Option<Uuid>
     .bind(case.reference)
     .bind(case.amount.map(|amount| amount.minor.get()))
     .bind(case.amount.map(|amount| amount.currency.as_str()))
+    .bind(case.format)
     .fetch_one(&mut *sql)
     .await
     .expect("a difference");
@@ -133,7 +136,7 @@ async fn every_case_of_the_rules_is_answered_and_done_alike_by_the_function() {
 async fn check(sql: &mut PgConnection, case: &RepairCase, item: i64) {
     let name = case.name;
     let stands = sqlx::query(
-        "SELECT p.status, p.unanswered, p.history_seq, p.history_hash = h.hash AS chained, h.cause, h.was, h.became,
+        "SELECT p.status, p.gateway_ref, p.unanswered, p.history_seq, p.history_hash = h.hash AS chained, h.cause, h.was, h.became,
                 h.detail, i.status AS item, EXISTS (SELECT FROM parked k WHERE k.payment_id = p.id) AS is_listed,
                 EXISTS (SELECT FROM gateway_refs g WHERE g.payment_id = p.id AND g.reference = i.reference) AS is_kept
          FROM reconciliation_items i JOIN payments p ON p.due_day = $2 AND p.id = i.payment_id
@@ -160,7 +163,15 @@ async fn check(sql: &mut PgConnection, case: &RepairCase, item: i64) {
     assert_eq!(stands.get::<bool, _>("is_listed"), to == Status::Parked, "{name}");
     if case.expect.is_ok() {
         assert_eq!(stands.get::<Option<bool>, _>("chained"), Some(true), "{name}");
-        assert!(stands.get::<bool, _>("is_kept"), "{name}: the charge is kept by its name");
+        let is_gateways = has_own_names(case.format) || case.known == Known::OfItOtherwise;
+        assert_eq!(
+            stands.get::<bool, _>("is_kept"),
+            is_gateways,
+            "{name}: a charge is kept by the gateway's name"
+        );
+        if !has_own_names(case.format) {
+            assert_eq!(text("gateway_ref"), case.row.gateway_ref, "{name}: a bank's name is no charge's");
+        }
         let detail = text("detail").expect("a detail");
         assert!(detail.contains("\"line\": 7"), "{name}: the line is the evidence: {detail}");
     }
@@ -338,4 +349,35 @@ async fn a_dismissed_difference_keeps_its_reason_however_often_it_is_found() {
     );
     let acts: i64 = world.one("SELECT count(*) FROM operator_acts WHERE act = 'dismiss_item'").await;
     assert_eq!(acts, 1);
+}
+
+#[tokio::test]
+async fn a_bank_s_line_completes_and_the_gateway_s_later_line_of_that_charge_is_no_second_one() {
+    let world = World::new().await;
+    let mut sql = world.sql().await;
+    let now = world.now().await;
+    let (row, other) = (payment(now, 1, Status::Unknown), payment(now, 2, Status::Unknown));
+    put(&mut sql, &row).await;
+    put(&mut sql, &other).await;
+    let day = row.id.due_day();
+    // Two entries that a bank calls alike: its numbers begin anew in each file.
+    let lines = [charge(1, row.id, "1", day), charge(2, other.id, "1", day)];
+    let of_bank = NewReport { format: "camt.053".into(), ..report(day, &lines) };
+    load(&world, &of_bank, &lines).await;
+    compare(&world, day).await;
+    assert_eq!(world.worker.repair_day(&safe()).await.expect("repaired").completed, 2);
+    let named: i64 = world.one("SELECT count(*) FROM payments WHERE gateway_ref IS NOT NULL").await;
+    let kept: i64 = world.one("SELECT count(*) FROM gateway_refs").await;
+    assert_eq!((named, kept), (0, 0), "the gateway has named no charge");
+    let told: String =
+        world.one(&format!("SELECT detail FROM payment_history WHERE payment_id = '{}'", row.id)).await;
+    assert!(told.contains("\"bankReference\": \"1\"") && !told.contains("\"reference\""), "{told}");
+    // The gateway names it for the first time: it is that one.
+    let lines = [charge(1, row.id, "ch_1", day), charge(2, other.id, "ch_2", day)];
+    let compared = reconcile(&world, day, &lines).await;
+    assert_eq!((compared.counts.len(), compared.open), (0, 0), "{compared:?}");
+    // One more of the gateway's is a second charge all the same.
+    let lines =
+        [charge(1, row.id, "ch_1", day), charge(2, row.id, "ch_3", day), charge(3, other.id, "ch_2", day)];
+    assert_eq!(reconcile(&world, day, &lines).await.counts.get(&Class::DuplicateCharge), Some(&1));
 }
