@@ -2,7 +2,7 @@
 //!
 //! **Promises**: [`repair`] is that function's guard, in the same order; a test runs both over the same rows. A refund
 //! ends by a line that shows it whole: under its own key, or, by a person's order, under none of ours while it is the
-//! only open one of its payment and amount. What a database that was restored still calls allowed, and the gateway
+//! only open one of its payment and amount. What a bank calls its entry is evidence, and no name of a refund. What a database that was restored still calls allowed, and the gateway
 //! gave back in the lost time, is so not sent again (rules R4 and R17). Anything else that a line says is for people.
 //!
 //! **If this dies here**, nothing was decided.
@@ -27,6 +27,8 @@ pub struct GivenBack<'a> {
     pub named_by: NamedBy,
     /// The gateway's name; empty: the line has none.
     pub reference: &'a str,
+    /// That name is the gateway's own, and not one that a bank gave its entry.
+    pub has_own_name: bool,
     /// What it says was given back; `None`: nothing that we could have asked for.
     pub amount: Option<Money>,
     /// That name is another refund's.
@@ -67,12 +69,13 @@ pub fn repair(
         RefundStatus::Sending => return Err(NotRepaired::InFlight),
         RefundStatus::Refunded => return Err(NotRepaired::OnRecord),
     }
-    if line.reference.is_empty() {
+    if line.has_own_name && line.reference.is_empty() {
         return Err(NotRepaired::ReferenceMissing);
-    } else if line.is_anothers {
+    } else if line.has_own_name && line.is_anothers {
         return Err(NotRepaired::ReferenceTaken);
     }
-    let is_known_otherwise = of.reference.as_deref().is_some_and(|known| known != line.reference);
+    let is_known_otherwise =
+        line.has_own_name && of.reference.as_deref().is_some_and(|known| known != line.reference);
     if is_known_otherwise || line.amount != Some(of.amount) {
         return Err(NotRepaired::NothingToRepair);
     }

@@ -6,6 +6,7 @@ use super::money::{Currency, Minor, Money};
 use super::refund::RefundStatus;
 use super::refund_repair::{GivenBack, NamedBy, OpenRefund};
 use super::repair::{Behind, NotRepaired, Power};
+use super::settlement::has_own_names;
 
 /// The refund that the lines of these cases name.
 pub const REFERENCE: &str = "re_found";
@@ -21,6 +22,8 @@ pub struct RefundRepairCase {
     pub refund: OpenRefund,
     /// How the line names it.
     pub named_by: NamedBy,
+    /// How its report is read.
+    pub format: &'static str,
     /// The line's reference.
     pub reference: &'static str,
     /// What it says was given back.
@@ -42,6 +45,7 @@ impl RefundRepairCase {
         GivenBack {
             named_by: self.named_by,
             reference: self.reference,
+            has_own_name: has_own_names(self.format),
             amount: self.amount,
             is_anothers: self.is_anothers,
         }
@@ -61,6 +65,7 @@ fn fits(
         name,
         refund: OpenRefund { status, amount: price(), reference: None, version: VERSION },
         named_by: NamedBy::Key,
+        format: "sandbox",
         reference: REFERENCE,
         amount: Some(price()),
         is_anothers: false,
@@ -121,6 +126,19 @@ fn by_line() -> Vec<RefundRepairCase> {
         odd("a name of another refund", Err(NotRepaired::ReferenceTaken), |it| it.is_anothers = true),
         odd("a payment that has moved on", Err(NotRepaired::Changed), |it| it.version = Some(VERSION - 1)),
         odd("a payment as it was seen", Ok(()), |it| it.version = Some(VERSION)),
+        odd("a bank's entry", Ok(()), |it| it.format = "camt.053"),
+        odd("a bank's entry, called as another one", Ok(()), |it| {
+            it.format = "camt.053";
+            it.is_anothers = true;
+        }),
+        odd("a bank's entry of what the gateway named", Ok(()), |it| {
+            it.format = "camt.053";
+            it.refund.reference = Some("re_known".into());
+        }),
+        odd("a bank's entry without a name", Ok(()), |it| {
+            it.format = "camt.053";
+            it.reference = "";
+        }),
     ]
 }
 

@@ -31,6 +31,7 @@ texts! { NotRepaired, "Why a line repairs nothing.":
     InFlight = "in_flight": "A worker holds it, or the payment that took its external id: try again in a minute.",
     ReferenceMissing = "reference_missing": "The line does not name the charge.",
     ReferenceTaken = "reference_taken": "The charge of this name pays for another payment.",
+    AboveCharge = "above_charge": "In sum more than was charged would be given back: end first what is still asked for or allowed of it.",
     OnRecord = "on_record": "The charge is on record by its name; it can be refunded, and nothing else moves.",
     NeedsPerson = "needs_person": "A person has to order it.",
     NeedsApproval = "needs_approval": "A second person has to approve it.",

@@ -113,8 +113,8 @@ pub(super) fn advice(class: Class) -> &'static str {
         }
         Class::Late => "Nothing: there is time left.",
         Class::RefundMismatch => {
-            "Find out who gave or took it back. A chargeback or a refund made in their dashboard: handle the case, then \
-             dismiss this."
+            "Find out who gave or took it back. Given back there and unknown here: repair it, by two people, so that it is \
+             not given back again. A chargeback: handle the case, then dismiss this."
         }
         Class::Foreign => "Find out who else uses the account; a system that you know: dismiss it.",
     }

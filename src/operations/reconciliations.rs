@@ -187,7 +187,7 @@ pub(super) async fn repair(
     match answer {
         RepairAnswer::Done(done) => {
             // What had ended is repaired by two people only: see `approvals`.
-            count(done, if done.ended_refund { Cause::Refunded } else { Cause::Reconciled });
+            count(done, Cause::Reconciled);
             let stands = desk.item(order.item).await?;
             Ok(json(StatusCode::OK, shapes::bytes(&wire::item(&stands))))
         }
@@ -259,9 +259,10 @@ impl Desk {
     }
 }
 
-/// Counts the moves of a repair, as every move is counted where it is made.
-pub(super) fn count(done: RepairDone, cause: Cause) {
+/// Counts the moves of a repair, as every move is counted where it is made: of a payment by this cause.
+pub(super) fn count(done: RepairDone, of_payment: Cause) {
     if done.has_moved {
+        let cause = if done.ended_refund { Cause::Refunded } else { of_payment };
         metrics::PAYMENT_TRANSITIONS.add(1, [done.status.as_str(), cause.as_str()]);
     }
     if done.parked_another {
@@ -282,6 +283,7 @@ pub(super) fn refusal(why: NotRepaired, payment: Option<PaymentId>) -> Problem {
         NotRepaired::Changed => Code::PaymentChanged,
         NotRepaired::InFlight => Code::PaymentHeld,
         NotRepaired::ReferenceTaken => Code::ReferenceTaken,
+        NotRepaired::AboveCharge => Code::RefundAboveCharge,
         NotRepaired::OnRecord => Code::ChargeOnRecord,
         // A person asked, and a second one was asked for before the schedule could say so.
         NotRepaired::NeedsPerson | NotRepaired::NeedsApproval => Code::Internal,

@@ -148,6 +148,8 @@ pub struct RefundRow {
     pub status: RefundStatus,
     /// When it ended, by the database's clock.
     pub finished_at: Option<DateTime<Utc>>,
+    /// A line of the gateway's own report ended it, or put it on record: who sent it may have been lost.
+    pub is_shown: bool,
     /// In their order.
     pub claims: Vec<RefundClaim>,
 }
@@ -395,6 +397,7 @@ fn refund(found: &PgRow) -> Result<RefundRow, Error> {
         currency: found.try_get("currency")?,
         status: row::parsed(found, "status", RefundStatus::from_text)?,
         finished_at: found.try_get("finished_at")?,
+        is_shown: found.try_get("is_shown")?,
         claims: claims.collect(),
     })
 }

@@ -19,6 +19,7 @@ fn row(number: u8, amount: i64, status: RefundStatus) -> RefundRow {
         currency: "EUR".into(),
         status,
         finished_at: Some(after(20_020)),
+        is_shown: false,
         claims: vec![claim],
     }
 }
@@ -123,4 +124,41 @@ fn a_part_that_came_back_while_it_was_read_is_not_held_against_anybody() {
     records.ledger_read_at = Some(after(20_015));
     records.refunds[0].finished_at = Some(after(20_012));
     assert_eq!(found(&records, Valid::False), BTreeSet::new());
+}
+
+/// The first part as a restore left it and a line of the report ended it: nobody knows any more who sent it.
+fn shown_by_a_report() -> Records {
+    let mut records = given_back();
+    records.refunds[0].is_shown = true;
+    records.refunds[0].claims.clear();
+    records
+}
+
+#[test]
+fn what_a_report_showed_needs_no_claim_that_a_restore_lost() {
+    let records = shown_by_a_report();
+    assert_eq!(found(&records, Valid::False), BTreeSet::new());
+    // Put on record under a key of its own: somebody gave it back in the gateway's dashboard.
+    let mut records = shown_by_a_report();
+    records.ledger[2].key = None;
+    assert_eq!(found(&records, Valid::False), BTreeSet::new());
+    // Both parts.
+    (records.refunds[1].is_shown, records.ledger[3].key) = (true, None);
+    assert_eq!(found(&records, Valid::False), BTreeSet::new());
+    let forgeries: &[(&str, Forge)] = &[
+        ("nobody put it on record", |r| r.refunds[0].is_shown = false),
+        ("sent after it was over", |r| r.ledger[2].at = after(20_021)),
+        ("another amount", |r| r.ledger[2].amount = Some(999)),
+        ("another charge", |r| r.ledger[2].charge = Some("ch_1".into())),
+        ("given back again", |r| r.ledger.push(given(11, 1_000, "refunded"))),
+        ("never given back", |r| drop(r.ledger.remove(2))),
+        ("once more under no key", |r| {
+            r.ledger.push(LedgerLine { key: None, ..given(11, 1, "refunded") });
+        }),
+    ];
+    for (what, forge) in forgeries {
+        let mut records = shown_by_a_report();
+        forge(&mut records);
+        assert_eq!(found(&records, Valid::False), BTreeSet::from(["M10"]), "{what}");
+    }
 }

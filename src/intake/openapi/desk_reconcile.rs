@@ -136,6 +136,7 @@ pub(super) const TOLD: &[Operation] = &[
             Code::PaymentNotFound,
             Code::PaymentChanged,
             Code::ReferenceTaken,
+            Code::RefundAboveCharge,
             Code::ApprovalWaits,
         ],
         ..ACT

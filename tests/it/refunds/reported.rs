@@ -1,21 +1,21 @@
 //! What a report shows as given back, and a restored database as allowed, is not given back again.
 
 use super::{CHARGE, Site, alice};
-use crate::books::desk::{charge, days_ago, items_of, reconcile};
+use crate::books::desk::{charge, compare, days_ago, items_of, reconcile};
 use crate::schedule::world::{fresh, gateway, terms};
 use chrono::NaiveDate;
 use punctual::domain::ids::{Operator, PaymentId};
 use punctual::domain::matching::Class;
-use punctual::domain::refund::RefundStatus;
+use punctual::domain::refund::{RefundRefused, RefundStatus};
 use punctual::domain::refund_repair::NamedBy;
 use punctual::domain::refund_repair_cases::{RefundRepairCase, VERSION, cases};
 use punctual::domain::repair::{Behind, NotRepaired, Power};
-use punctual::domain::settlement::{Kind, Line};
+use punctual::domain::settlement::{Kind, Line, has_own_names};
 use punctual::domain::state::Status;
 use punctual::platform::dice::{Dice, Os};
 use punctual::schedule::{
-    Insists, Loss, LossKind, Refund, ReleaseAnswer, ReleaseTerms, RepairAnswer, RepairOrder, Repairs,
-    RepairsOrder, Schedule,
+    ActTerms, ApprovalVerdict, CarriedOut, Decided, Insists, Loss, LossKind, Refund, RefundAsked,
+    ReleaseAnswer, ReleaseTerms, RepairAnswer, RepairOrder, Repairs, RepairsOrder, Schedule,
 };
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
 use uuid::Uuid;
@@ -259,7 +259,7 @@ async fn put(sql: &mut PgConnection, site: &Site, case: &RefundRepairCase, numbe
         "WITH run AS (
              INSERT INTO reconciliation_runs (id, gateway, day, format, source, sha256, asked_by, status, lines,
                  is_complete, seen_at)
-             VALUES (gen_random_uuid(), 'sandbox', current_date, 'sandbox', $1, sha256(''), 'key:alice', 'loaded', 7,
+             VALUES (gen_random_uuid(), 'sandbox', current_date, $8, $1, sha256(''), 'key:alice', 'loaded', 7,
                  false, now())
              RETURNING id)
          INSERT INTO reconciliation_items (fingerprint, run_id, gateway, day, class, status, payment_id, refund_id,
@@ -274,6 +274,7 @@ async fn put(sql: &mut PgConnection, site: &Site, case: &RefundRepairCase, numbe
     .bind(if by_key { "status" } else { "refund" })
     .bind(case.amount.map(|amount| -amount.minor.get()))
     .bind(case.amount.map(|amount| amount.currency.as_str()))
+    .bind(case.format)
     .fetch_one(sql)
     .await
     .unwrap_or_else(|error| panic!("{}: {error}", case.name));
@@ -290,7 +291,7 @@ async fn every_case_of_the_rules_is_answered_and_done_alike_by_the_function() {
             Behind::Program(power) => power,
             Behind::OnePerson | Behind::TwoPeople => Power::Person,
         };
-        let answer: String = sqlx::query_scalar("SELECT repair_refund($1, $2, 'key:alice', 'why', $3)")
+        let answer: String = sqlx::query_scalar("SELECT repair_refund($1, $2, 'key:alice', 'why', $3, NULL)")
             .bind(item)
             .bind(power.as_str())
             .bind(case.version)
@@ -304,7 +305,7 @@ async fn every_case_of_the_rules_is_answered_and_done_alike_by_the_function() {
         };
         assert_eq!(answer, expected, "{}", case.name);
         let stands = sqlx::query(
-            "SELECT r.status, r.open_sends, c.refunded_minor, i.status AS item, p.status AS payment
+            "SELECT r.status, r.open_sends, r.gateway_ref, c.refunded_minor, i.status AS item, p.status AS payment
              FROM refunds r JOIN refunded_charges c ON c.reference = r.reference JOIN payments p ON p.id = r.payment_id
              JOIN reconciliation_items i ON i.number = $2 WHERE r.id = $1",
         )
@@ -320,6 +321,122 @@ async fn every_case_of_the_rules_is_answered_and_done_alike_by_the_function() {
             Err(_) => (case.refund.status.as_str(), "open", "COMPLETED", 0),
         };
         assert_eq!(found, (wanted.0.into(), wanted.1.into(), wanted.2.into(), wanted.3), "{}", case.name);
+        if case.expect.is_ok() {
+            let name = if has_own_names(case.format) {
+                Some(case.reference.to_owned())
+            } else {
+                case.refund.reference.clone()
+            };
+            assert_eq!(stands.get::<Option<String>, _>("gateway_ref"), name, "{}", case.name);
+        }
         assert!(case.expect.is_err() || stands.get::<i32, _>("open_sends") == 0, "{}", case.name);
     }
+}
+
+/// The refund's row, its approval and its claims are gone too, as in a backup of before it was asked for.
+async fn lost_whole(site: &Site, refund: &Refund) {
+    let id = refund.id;
+    let acts = [
+        format!("DELETE FROM refunds WHERE id = '{id}'"),
+        "DELETE FROM approvals".to_owned(),
+        "DELETE FROM refunded_charges".to_owned(),
+    ];
+    behind_the_guards(&mut site.world.sql().await, &acts).await;
+    assert_eq!(site.world.api.refund(id).await.expect("an answer"), None);
+}
+
+/// The only difference about money that went back.
+async fn shown(site: &Site, of: &(PaymentId, String)) -> i64 {
+    let found = items_of(&site.world, of.0).await;
+    let mut found = found.into_iter().filter(|it| it.what.class == Class::RefundMismatch);
+    let item = found.next().expect("found");
+    assert!(found.next().is_none());
+    item.number
+}
+
+async fn asked_of_two(site: &Site, item: i64) -> Decided {
+    let asked = site.world.api.repair_item(&order(item)).await.expect("an answer");
+    let RepairAnswer::Asked(approval) = asked else { panic!("{asked:?}") };
+    let terms = ActTerms::default();
+    let by = Operator("key:bob".into());
+    let decided =
+        site.world.api.decide_approval(approval.id, &by, ApprovalVerdict::Approve, "seen", &terms).await;
+    decided.expect("an answer")
+}
+
+#[tokio::test]
+async fn a_refund_that_a_restore_lost_whole_is_put_on_record_by_two_and_is_not_given_back_again() {
+    let site = Site::start().await;
+    let (refund, of, name) = given_back_and_forgotten(&site).await;
+    lost_whole(&site, &refund).await;
+    let day = days_ago(&site.world, 0).await;
+    reconcile(&site.world, day, &[line(&of, &name, Some(&refund), day)]).await;
+    let left = repaired(&site).await;
+    assert_eq!(left.refused.get(&NotRepaired::NeedsPerson), Some(&1), "{left:?}");
+    let decided = asked_of_two(&site, shown(&site, &of).await).await;
+    assert!(
+        matches!(&decided, Decided::Approved(_, CarriedOut::Repaired(it)) if it.ended_refund),
+        "{decided:?}"
+    );
+    is_over(&site, &refund, &of, &name).await;
+    // Asked for again under the same key it is that one; under another key nothing is left.
+    let again = site.ask("r1", &of, None).await;
+    assert!(matches!(&again, RefundAsked::Replayed(it) if it.id == refund.id), "{again:?}");
+    assert_eq!(site.ask("r1", &of, Some(CHARGE - 1)).await, RefundAsked::KeyReused);
+    assert_eq!(site.ask("r2", &of, None).await, RefundAsked::Refused(RefundRefused::NothingLeft));
+    assert_eq!(compare(&site.world, day).await.open, 0, "both books say the same");
+}
+
+#[tokio::test]
+async fn what_somebody_gave_back_in_the_gateway_s_dashboard_counts_once_it_is_on_record() {
+    let site = Site::start().await;
+    let of = site.completed("k1", "sim_ok").await;
+    let day = days_ago(&site.world, 0).await;
+    let part = |number, name: &str, minor: i64| Line {
+        number,
+        at_line: number,
+        gross_minor: -minor,
+        net_minor: -minor,
+        ..line(&of, name, None, day)
+    };
+    // Three parts are more than the charge: the last one cannot be true.
+    let parts = [part(1, "re_1", 5_000), part(2, "re_2", 5_000), part(3, "re_3", 5_000)];
+    reconcile(&site.world, day, &parts).await;
+    let mut found = items_of(&site.world, of.0).await;
+    found.retain(|it| it.what.class == Class::RefundMismatch);
+    found.sort_by_key(|it| it.what.reference.clone());
+    // What is allowed already may be one of them: nobody can tell, and nothing is sent.
+    let open = site.allowed("r1", &of, Some(5_000)).await;
+    assert_eq!(claims(&site).await, 0);
+    let answer = site.world.api.repair_item(&order(found[0].number)).await.expect("an answer");
+    assert!(matches!(answer, RepairAnswer::Done(done) if done.ended_refund), "the only open one: {answer:?}");
+    assert_eq!(site.stands(&open).await.status, RefundStatus::Refunded);
+    let decided = asked_of_two(&site, found[1].number).await;
+    assert!(
+        matches!(&decided, Decided::Approved(_, CarriedOut::Repaired(it)) if !it.has_moved),
+        "{decided:?}"
+    );
+    assert_eq!(site.sums(&of.1).await, (10_000, 10_000));
+    let answer = site.world.api.repair_item(&order(found[2].number)).await.expect("an answer");
+    assert!(matches!(answer, RepairAnswer::Refused(NotRepaired::AboveCharge)), "{answer:?}");
+    let above = site.ask("r2", &of, Some(CHARGE - 10_000 + 1)).await;
+    assert_eq!(above, RefundAsked::Refused(RefundRefused::AboveCharge));
+    assert_eq!(site.sums(&of.1).await, (10_000, 10_000));
+}
+
+#[tokio::test]
+async fn what_only_a_bank_showed_to_be_charged_is_given_back_by_the_name_that_the_gateway_reports() {
+    let site = Site::start().await;
+    let of = site.completed("k1", "sim_ok").await;
+    site.world.run("UPDATE payments SET gateway_ref = NULL").await;
+    site.world.run("DELETE FROM gateway_refs").await;
+    assert_eq!(site.ask("r1", &of, None).await, RefundAsked::Refused(RefundRefused::ReferenceUnknown));
+    let day = days_ago(&site.world, 0).await;
+    let lines = [charge(1, of.0, &of.1, day)];
+    reconcile(&site.world, day, &lines).await;
+    let other = (of.0, "ch_other".to_owned());
+    assert_eq!(site.ask("r2", &other, None).await, RefundAsked::Refused(RefundRefused::ReferenceUnknown));
+    let refund = site.allowed("r3", &of, None).await;
+    site.turns_until(&refund, RefundStatus::Refunded).await;
+    assert_eq!((site.given_back().await, site.world.row(of.0).await.status), (CHARGE, Status::Refunded));
 }
