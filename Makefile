@@ -59,7 +59,7 @@ evidence-outcomes: install
 
 # What operating it must show on real services: alerts judged by promtool, ten faults named by the doctor, every page
 # on a million payments, two hundred viewers, the forecast against SQL, traces, redaction, drain, a night on duty, the
-# pages in a browser. Twenty-five minutes after the build at most; PART="names" runs those parts of it.
+# pages in a browser. Half an hour after the build at most; PART="names" runs those parts of it.
 evidence-operate: install
 	@.ci/install chromium chromium-driver=chromedriver
 	cargo test --locked --features faults --test it --test lab --no-run

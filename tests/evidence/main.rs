@@ -10,6 +10,7 @@
 
 mod api;
 mod audited;
+mod dev;
 mod doctests;
 mod figures;
 mod kafka;

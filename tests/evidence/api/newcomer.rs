@@ -2,76 +2,21 @@
 //! the README's own commands are run there as they stand, up to one payment that is cancelled and one that is
 //! paid.
 
+use crate::dev::{Dev, LONGEST};
 use crate::figures::{Figures, Holds};
 use crate::readme::{README, answers, block, broken, promises};
-use crate::support::installation::PUNCTUAL;
 use serde_json::Value;
-use std::process::Stdio;
-use std::time::{Duration, Instant};
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
+use std::time::Instant;
+use tokio::process::Command;
 
-const LONGEST: Duration = Duration::from_secs(90);
 /// Printed between the README's two blocks.
 const BETWEEN: &str = "== one that is paid";
-
-/// `punctual dev`, and what it printed for a second shell.
-struct Dev {
-    child: Child,
-    names: String,
-}
-
-impl Dev {
-    /// As `make run` starts it, but beside whatever else uses the usual ports.
-    async fn start() -> Self {
-        let mut command = Command::new(PUNCTUAL);
-        command.args(["dev", "--random-ports", "--until-stdin-closes"]).current_dir(std::env::temp_dir());
-        for (name, _) in std::env::vars() {
-            if name.starts_with("PUNCTUAL_")
-                || ["DATABASE_URL", "KAFKA_BOOTSTRAP_SERVERS", "SANDBOX_URL"].contains(&&*name)
-            {
-                command.env_remove(name);
-            }
-        }
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
-        let mut child = command.spawn().expect("the binary runs");
-        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        let mut names = String::new();
-        let read = async {
-            while let Some(line) = lines.next_line().await.expect("text") {
-                if line.starts_with("Ctrl-C") {
-                    break;
-                }
-                let is_name = |name: &str| name.bytes().all(|it| it.is_ascii_uppercase() || it == b'_');
-                if line.split_once('=').is_some_and(|(name, _)| is_name(name)) {
-                    names.push_str(&line);
-                    names.push('\n');
-                }
-            }
-        };
-        tokio::time::timeout(LONGEST, read).await.expect("it is ready in time");
-        Self { child, names }
-    }
-
-    /// One of the names' values.
-    fn value(&self, name: &str) -> &str {
-        let found = self.names.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
-        found.unwrap_or_else(|| panic!("no {name} in {}", self.names))
-    }
-
-    /// Its standard input ends, and so does it.
-    async fn end(mut self) -> Option<i32> {
-        drop(self.child.stdin.take());
-        let ended = tokio::time::timeout(LONGEST, self.child.wait()).await.expect("it ends");
-        ended.expect("a child can be waited for").code()
-    }
-}
 
 /// Everything that a reader would do.
 pub async fn the_readme_s_curls_pay_and_cancel(figures: &mut Figures) {
     figures.part("A new user: punctual dev, and the README's own curls in a second shell");
     let began = Instant::now();
-    let dev = Dev::start().await;
+    let dev = Dev::start(&[]).await;
     let started = began.elapsed();
     figures.holds(
         "until it was ready",

@@ -218,5 +218,13 @@ async fn nothing_secret_and_nothing_that_a_client_wrote_is_in_any_signal_of_a_wh
             Some(format!("{canary} in {name}: {}", line.chars().take(400).collect::<String>()))
         })
         .collect();
+    let (words, bytes) =
+        (own.len() + WRITTEN.len() + CARDS.len(), places.iter().map(|it| it.1.len()).sum::<usize>());
+    println!(
+        "seen canaries words={words} places={} kib={} found={}",
+        places.len(),
+        bytes / 1_024,
+        leaks.len()
+    );
     assert!(leaks.is_empty(), "{}", leaks.join("\n"));
 }

@@ -140,12 +140,14 @@ async fn a_worker_ends_its_call_and_says_its_last_words_once() {
     site.settled(&id, &["PROCESSING"], SOON).await;
     let asked_at = Instant::now();
     assert_eq!(site.role("worker-1").drain(seconds(30)).await, 0);
-    assert!(asked_at.elapsed() < seconds(15), "a call of 3 s: {:?}", asked_at.elapsed());
+    let took = asked_at.elapsed();
+    assert!(took < seconds(15), "a call of 3 s: {took:?}");
     let log = site.roles["worker-1"].log_text();
     let words: Vec<_> = log.lines().filter(|line| line.contains("drained 1, abandoned 0")).collect();
     assert_eq!(words.len(), 1, "{log}");
     let words: Value = serde_json::from_str(words[0]).expect("JSON");
     assert_eq!((&words["drained"], &words["abandoned"]), (&Value::from(1), &Value::from(0)), "{words}");
+    println!("seen drain took_ms={} drained=1 abandoned=0", took.as_millis());
     assert_eq!(site.get(&id).await.expect("an answer").1["status"], "COMPLETED");
 }
 
@@ -167,6 +169,7 @@ async fn a_worker_whose_database_is_silent_goes_in_time_all_the_same_and_says_wh
     // Of 30 s, `worker.drain` may have 22: here 3, and the same rest.
     assert_eq!(site.role("worker-1").drain(seconds(30)).await, 0);
     assert!(asked_at.elapsed() < seconds(3 + 8), "{:?}", asked_at.elapsed());
+    println!("seen silent-drain took_ms={}", asked_at.elapsed().as_millis());
     let log = site.roles["worker-1"].log_text();
     assert_eq!(log.lines().filter(|line| line.contains("drained 0, abandoned 1")).count(), 1, "{log}");
     // Charged once, and whoever comes next asks about it.

@@ -99,10 +99,13 @@ async fn a_posts_trace_is_linked_to_what_the_relay_the_worker_and_the_sender_do_
     .await;
     assert_eq!(published.service, "punctual-relay");
     let webhook = span(&collector, "webhook", &id).await;
-    assert_eq!(webhook.links, [link]);
+    assert_eq!(webhook.links, std::slice::from_ref(&link));
     assert_eq!(webhook.says("http.response.status_code"), "200");
     let got = eventually("the hook is called", SOON, || async { hook.got().pop() }).await;
     assert_eq!(got.headers["traceparent"], format!("00-{}-{}-01", webhook.trace, webhook.id));
+
+    let linked = [&attempt, &published, &webhook].iter().filter(|span| !span.links.is_empty()).count();
+    println!("seen traces links={linked} children={}", children(&spans, &attempt).len());
 
     // What nobody wants to look at is not there, and nothing that a client wrote.
     assert!(!spans.iter().any(|it| it.name.contains("livez")), "{spans:#?}");
