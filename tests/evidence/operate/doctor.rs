@@ -2,7 +2,7 @@
 //! what mends it; once it is mended there is nothing to say. The banner of the pages says the same of what the
 //! database and this API's own clock can tell.
 
-use super::visitor::Visitor;
+use super::visitor::{Visitor, key_of};
 use crate::figures::{Figures, Holds};
 use crate::support::eventually;
 use crate::support::installation::Installation;
@@ -60,7 +60,7 @@ impl Stage {
         }
         let yesterday = (Utc::now().date_naive() - Days::new(1)).to_string();
         site.run(&["reconcile", "run", "--gateway", "sandbox", "--day", &yesterday]);
-        let visitor = Visitor::enter(site.url("api-1"), &site.api_key).await;
+        let visitor = Visitor::enter(site.url("api-1"), &key_of(&site, "duty")).await;
         Self { site, visitor }
     }
 
@@ -90,7 +90,7 @@ impl Stage {
     async fn shown(&mut self, figures: &mut Figures, check: &str, api: Option<&str>) {
         let mut other = None;
         if let Some(api) = api {
-            other = Some(Visitor::enter(self.site.url(api), &self.site.api_key).await);
+            other = Some(Visitor::enter(self.site.url(api), &key_of(&self.site, "duty")).await);
         }
         // The banner is ten seconds old at most.
         let visitor = other.as_mut().unwrap_or(&mut self.visitor);

@@ -2,6 +2,7 @@
 //! paid, minute by minute for the next hour and day by day for the next month; and what a look at it reads, with few
 //! payments ahead and with a crowd.
 
+use super::visitor::key_of;
 use crate::figures::{Figures, Holds};
 use crate::support::eventually;
 use crate::support::installation::Installation;
@@ -25,8 +26,8 @@ struct Held {
     differ: Vec<String>,
 }
 
-async fn forecast(site: &Installation) -> Value {
-    let asked = site.http.get(format!("{}/v1/forecast", site.url("api-1"))).bearer_auth(&site.api_key);
+async fn forecast(site: &Installation, key: &str) -> Value {
+    let asked = site.http.get(format!("{}/v1/forecast", site.url("api-1"))).bearer_auth(key);
     let text = asked.send().await.expect("an answer").text().await.expect("a body");
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
@@ -50,8 +51,8 @@ async fn counted(session: &mut PgConnection, from: DateTime<Utc>, until: DateTim
 }
 
 /// The minutes and days of one answer against the database as it is now.
-async fn held(site: &Installation) -> Held {
-    let answer = forecast(site).await;
+async fn held(site: &Installation, key: &str) -> Held {
+    let answer = forecast(site, key).await;
     let mut session = look(&site.database.url).await;
     let mut held = Held { spans: 0, payments: 0, differ: Vec::new() };
     let of = answer["gateways"].as_array().into_iter().flatten().find(|of| of["gateway"] == "sandbox");
@@ -74,12 +75,12 @@ async fn held(site: &Installation) -> Held {
 }
 
 /// Waits until all of it agrees.
-async fn agrees(figures: &mut Figures, site: &Installation, after: &str) {
-    let mut last = held(site).await;
+async fn agrees(figures: &mut Figures, (site, key): (&Installation, &str), after: &str) {
+    let mut last = held(site, key).await;
     let began = std::time::Instant::now();
     while !last.differ.is_empty() && began.elapsed() < COUNTED {
         tokio::time::sleep(Duration::from_secs(3)).await;
-        last = held(site).await;
+        last = held(site, key).await;
     }
     let name = format!("spans that SQL counts otherwise, {after}");
     figures.violations(&name, last.spans, last.differ.len(), &last.differ);
@@ -97,12 +98,12 @@ async fn read(site: &Installation) -> i64 {
 }
 
 /// What one look at the forecast reads, with nobody else at work.
-async fn a_look_reads(site: &Installation) -> i64 {
+async fn a_look_reads(site: &Installation, key: &str) -> i64 {
     // An answer is kept for ten seconds, and statistics are told within ten.
     tokio::time::sleep(Duration::from_secs(12)).await;
     let before = read(site).await;
     for _ in 0..2 {
-        forecast(site).await;
+        forecast(site, key).await;
         tokio::time::sleep(Duration::from_secs(12)).await;
     }
     read(site).await - before
@@ -115,6 +116,7 @@ pub(super) async fn the_forecast_is_what_sql_counts_and_a_look_reads_little(figu
     for role in ["api", "relay", "worker", "keeper"] {
         site.start(role, &format!("{role}-1"), &[]).await;
     }
+    let key = key_of(&site, "duty");
     let now = Utc::now();
     let (mut soon, mut later) = (Vec::new(), Vec::new());
     for number in 0..60 {
@@ -123,12 +125,12 @@ pub(super) async fn the_forecast_is_what_sql_counts_and_a_look_reads_little(figu
         let at = now + TimeDelta::hours(2 + number * 2);
         later.push(site.create(&format!("later-{number}"), "sim_ok", at).await);
     }
-    agrees(figures, &site, "after 120 creates").await;
+    agrees(figures, (&site, &key), "after 120 creates").await;
     for id in soon.iter().chain(&later).step_by(3) {
         let (status, _) = site.cancel(id).await.expect("an answer");
         assert_eq!(status, 200, "{id} is cancelled");
     }
-    agrees(figures, &site, "after 40 cancels").await;
+    agrees(figures, (&site, &key), "after 40 cancels").await;
     let mut paid = Vec::new();
     for number in 0..30 {
         paid.push(site.create(&format!("paid-{number}"), "sim_ok", Utc::now() + TimeDelta::seconds(2)).await);
@@ -136,15 +138,15 @@ pub(super) async fn the_forecast_is_what_sql_counts_and_a_look_reads_little(figu
     for id in &paid {
         site.settled(id, &["COMPLETED"], Duration::from_secs(60)).await;
     }
-    agrees(figures, &site, "after 30 came due and were paid").await;
-    a_crowd_ahead(figures, &mut site).await;
+    agrees(figures, (&site, &key), "after 30 came due and were paid").await;
+    a_crowd_ahead(figures, &mut site, &key).await;
 }
 
-async fn a_crowd_ahead(figures: &mut Figures, site: &mut Installation) {
+async fn a_crowd_ahead(figures: &mut Figures, site: &mut Installation, key: &str) {
     for name in ["worker-1", "relay-1", "keeper-1"] {
         site.role(name).drain(Duration::from_secs(60)).await;
     }
-    let few = a_look_reads(site).await;
+    let few = a_look_reads(site, key).await;
     let day = Utc::now().date_naive() + Days::new(3);
     crowd(site, day.and_time(chrono::NaiveTime::MIN).and_utc()).await;
     site.start("keeper", "keeper-2", &[]).await;
@@ -156,7 +158,7 @@ async fn a_crowd_ahead(figures: &mut Figures, site: &mut Installation) {
     .await;
     figures.holds("a day that the keeper has counted whole", seen, "≥ 120000", Holds(seen >= CROWD));
     site.role("keeper-2").drain(Duration::from_secs(60)).await;
-    let many = a_look_reads(site).await;
+    let many = a_look_reads(site, key).await;
     let shown = format!("{few}, and {many} with {CROWD} more");
     let bound = format!("{MORE} more at most");
     figures.holds("index entries and rows that two looks read", shown, &bound, Holds(many <= few + MORE));

@@ -1,7 +1,7 @@
 //! Two hundred people who all keep the first page open: what that costs the process, and that each is told
 //! everything.
 
-use super::visitor::Visitor;
+use super::visitor::{Visitor, key_of};
 use crate::figures::{Figures, Holds};
 use crate::support::installation::Installation;
 use chrono::{TimeDelta, Utc};
@@ -83,7 +83,7 @@ pub(super) async fn two_hundred_viewers_cost_little_more_than_one(figures: &mut 
         let due = Utc::now() + TimeDelta::seconds(5) + TimeDelta::milliseconds(400) * number;
         site.create(&format!("seen-{number}"), "sim_ok", due).await;
     }
-    let mut visitor = Visitor::enter(site.url("api-1"), &site.api_key).await;
+    let mut visitor = Visitor::enter(site.url("api-1"), &key_of(&site, "duty")).await;
     let mut streams = Vec::new();
     for _ in 0..VIEWERS {
         streams.push(visitor.stream().await);

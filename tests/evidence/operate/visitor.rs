@@ -1,9 +1,18 @@
 //! A person's browser without scripts: it logs in by the form, keeps its cookies, and times what it is shown.
 
+use crate::support::installation::Installation;
 use reqwest::header::{COOKIE, LOCATION, SET_COOKIE};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use url::form_urlencoded;
+
+/// A key of this person that may look at everything.
+pub(super) fn key_of(site: &Installation, person: &str) -> String {
+    let scopes = ["--scope", "ops:read", "--scope", "payments:read", "-o", "json"];
+    let made = site.run(&[&["keys", "create", "--actor", person][..], &scopes].concat());
+    let made: serde_json::Value = serde_json::from_str(&made).expect("JSON of the key");
+    made["apiKey"].as_str().expect("the key's text").to_owned()
+}
 
 /// Somebody who is logged in.
 #[derive(Debug)]
