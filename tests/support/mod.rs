@@ -31,6 +31,7 @@ pub mod steady;
 pub mod stub;
 pub mod tiny_disk;
 pub mod watched;
+pub mod webdriver;
 pub mod zombies;
 
 use std::future::Future;
