@@ -272,6 +272,8 @@ DECLARE
     of_external text;
     other_id uuid;
     seen_other uuid;
+    -- The charge's, if it is no other payment's.
+    charge_name text;
     fits boolean;
     on_record boolean;
     own_name boolean;
@@ -325,12 +327,15 @@ BEGIN
         RETURN 'other_gateway';
     ELSIF held.status = 'PROCESSING' THEN
         RETURN 'in_flight';
-    ELSIF own_name AND coalesce(item.reference, '') = '' THEN
-        RETURN 'reference_missing';
-    ELSIF own_name AND EXISTS (SELECT 1 FROM gateway_refs g
-                               WHERE g.gateway = held.gateway AND g.reference = item.reference
-                                 AND g.payment_id <> held.id) THEN
-        RETURN 'reference_taken';
+    END IF;
+    charge_name := CASE WHEN own_name AND NOT EXISTS (
+                                 SELECT 1 FROM gateway_refs g
+                                 WHERE g.gateway = held.gateway AND g.reference = item.reference
+                                   AND g.payment_id <> held.id)
+                        THEN nullif(item.reference, '') END;
+    -- What is charged is not charged once more, under whichever name or none: to hold it needs none.
+    IF own_name AND charge_name IS NULL AND held.status <> 'PENDING' THEN
+        RETURN CASE WHEN coalesce(item.reference, '') = '' THEN 'reference_missing' ELSE 'reference_taken' END;
     END IF;
     -- What a bank calls its entry is evidence, and never the gateway's name of a charge.
     on_record := held.gateway_ref = item.reference OR EXISTS (
@@ -411,12 +416,13 @@ BEGIN
                     ELSE 'contract_violation' END;
     -- A charge of another amount, or a second one, is kept by its name, so that people can give it back.
     INSERT INTO gateway_refs (gateway, reference, payment_id, amount_minor, currency)
-    SELECT held.gateway, item.reference, held.id,
+    SELECT held.gateway, charge_name, held.id,
            CASE WHEN (item.amount_minor, item.currency) <> (held.amount_minor, held.currency) THEN item.amount_minor END,
            CASE WHEN (item.amount_minor, item.currency) <> (held.amount_minor, held.currency) THEN item.currency END
-    WHERE own_name
+    WHERE charge_name IS NOT NULL
     ON CONFLICT DO NOTHING;
-    IF own_name AND NOT EXISTS (SELECT 1 FROM gateway_refs g WHERE g.gateway = held.gateway AND g.reference = item.reference
+    IF charge_name IS NOT NULL AND NOT EXISTS (SELECT 1 FROM gateway_refs g
+                                               WHERE g.gateway = held.gateway AND g.reference = charge_name
                                                  AND g.payment_id = held.id) THEN
         RAISE EXCEPTION 'the charge is another payment''s since a moment ago' USING ERRCODE = 'serialization_failure';
     END IF;
@@ -425,9 +431,8 @@ BEGIN
         status_reason = because,
         unanswered = CASE WHEN to_status = 'COMPLETED' THEN 0 ELSE p.unanswered END,
         asks = CASE WHEN to_status = held.status THEN p.asks ELSE 0 END,
-        gateway_ref = CASE WHEN own_name AND (to_status = 'COMPLETED'
-                                              OR to_status = 'PARKED' AND held.status <> 'PARKED')
-                           THEN coalesce(p.gateway_ref, item.reference) ELSE p.gateway_ref END,
+        gateway_ref = CASE WHEN to_status = 'COMPLETED' OR to_status = 'PARKED' AND held.status <> 'PARKED'
+                           THEN coalesce(p.gateway_ref, charge_name) ELSE p.gateway_ref END,
         last_moved_at = CASE WHEN to_status = held.status THEN p.last_moved_at ELSE at END,
         history_seq = p.history_seq + 1,
         history_hash = history_hash(p.history_hash, p.id, p.history_seq + 1, held.status, to_status, cause_word, whose,

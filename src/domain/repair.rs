@@ -95,6 +95,9 @@ pub fn repair(
         return Err(NotRepaired::OtherGateway);
     } else if row.status == Status::Processing {
         return Err(NotRepaired::InFlight);
+    } else if row.status == Status::Pending {
+        // What is charged is not charged once more, under whichever name or none: to hold it needs none.
+        return Ok(Repair::Move(Cause::Reconciled, Status::Parked));
     } else if charge.has_own_name && charge.reference.is_empty() {
         return Err(NotRepaired::ReferenceMissing);
     } else if charge.has_own_name && charge.is_anothers {
@@ -102,7 +105,6 @@ pub fn repair(
     }
     let fits = fits(row, charge);
     let wanted = match row.status {
-        Status::Pending => Repair::Move(Cause::Reconciled, Status::Parked),
         Status::Unknown if fits => Repair::Move(Cause::Reconciled, Status::Completed),
         Status::Unknown => Repair::Move(Cause::Reconciled, Status::Parked),
         Status::Parked if fits => Repair::Move(Cause::Reconciled, Status::Completed),
@@ -112,6 +114,8 @@ pub fn repair(
         | Status::Cancelled
         | Status::Completed
         | Status::Refunded
+        // Both are answered above.
+        | Status::Pending
         | Status::Processing => Repair::Record,
     };
     match wanted {

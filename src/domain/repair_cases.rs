@@ -208,7 +208,7 @@ impl Table {
     }
 
     fn what_is_on_record(&mut self) {
-        use Status::{Completed, Failed, Parked, Unknown};
+        use Status::{Completed, Failed, Parked, Pending, Unknown};
         let on_record = Err(NotRepaired::OnRecord);
         self.odd("parked by that very charge stays", (Parked, AUTOMATIC), on_record, |it| {
             it.amount = less();
@@ -227,6 +227,9 @@ impl Table {
         });
         let taken = Err(NotRepaired::ReferenceTaken);
         self.odd("a charge that pays for another", (Unknown, AUTOMATIC), taken, |it| {
+            it.known = Known::OfAnother;
+        });
+        self.odd("pending is parked by a charge that pays for another too", (Pending, SAFE), PARKED, |it| {
             it.known = Known::OfAnother;
         });
     }
@@ -275,9 +278,12 @@ impl Table {
     }
 
     fn what_cannot_be_judged(&mut self) {
-        use Status::{Failed, Unknown};
+        use Status::{Failed, Pending, Unknown};
         let missing = Err(NotRepaired::ReferenceMissing);
         self.odd("a line without a reference", (Unknown, AUTOMATIC), missing, |it| it.reference = "");
+        self.odd("pending is parked by a line without a reference too", (Pending, SAFE), PARKED, |it| {
+            it.reference = "";
+        });
         let elsewhere = Err(NotRepaired::OtherGateway);
         self.odd("a line of another gateway", (Unknown, AUTOMATIC), elsewhere, |it| it.same_gateway = false);
         let changed = Err(NotRepaired::Changed);

@@ -164,9 +164,10 @@ async fn check(sql: &mut PgConnection, case: &RepairCase, item: i64) {
     if case.expect.is_ok() {
         assert_eq!(stands.get::<Option<bool>, _>("chained"), Some(true), "{name}");
         let is_gateways = has_own_names(case.format) || case.known == Known::OfItOtherwise;
+        let is_named = case.known != Known::OfAnother && !case.reference.is_empty();
         assert_eq!(
             stands.get::<bool, _>("is_kept"),
-            is_gateways,
+            is_gateways && is_named,
             "{name}: a charge is kept by the gateway's name"
         );
         if !has_own_names(case.format) {
