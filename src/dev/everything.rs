@@ -74,6 +74,11 @@ impl Everything {
             ("PUNCTUAL_URL", url.clone()),
             ("PUNCTUAL_API_KEY", key.clone()),
             ("SANDBOX_URL", config.gateway.url.clone()),
+            // Commands that work on the parts themselves have to agree with them (replay, rebuild, reconcile run).
+            ("PUNCTUAL_GATEWAY__SETTLEMENT_URL", config.gateway.settlement_url.clone()),
+            ("PUNCTUAL_KAFKA__PARTITIONS", config.kafka.partitions.to_string()),
+            ("PUNCTUAL_KAFKA__REPLICATION", config.kafka.replication.to_string()),
+            ("PUNCTUAL_KAFKA__MIN_INSYNC_REPLICAS", config.kafka.min_insync_replicas.to_string()),
         ];
         if !args.no_seed {
             everything.progress = Some(tokio::spawn(seed::watch(url, key, args.output)));
