@@ -30,6 +30,7 @@ pub(super) struct Everything {
     trigger: Trigger,
     roles: JoinSet<Result<(), Ended>>,
     names: Vec<(&'static str, String)>,
+    sets: Vec<String>,
     progress: Option<tokio::task::JoinHandle<()>>,
 }
 
@@ -56,7 +57,8 @@ impl Everything {
 
         let (trigger, shutdown) = Shutdown::manual();
         let process = Process::new(config.clone(), shutdown.clone())?;
-        let mut everything = Self { trigger, roles: JoinSet::new(), names: Vec::new(), progress: None };
+        let mut everything =
+            Self { trigger, roles: JoinSet::new(), names: Vec::new(), sets: told(&config), progress: None };
         everything.roles.spawn(roles::sandbox(process.clone()));
         everything.roles.spawn(roles::api(process.clone()));
         everything.roles.spawn(roles::relay(process.clone()));
@@ -89,6 +91,11 @@ impl Everything {
     /// What a caller needs to know, before what the services print.
     pub(super) fn names(&self) -> &[(&'static str, String)] {
         &self.names
+    }
+
+    /// Settings by which these roles differ from what another process believes without them.
+    pub(super) fn sets(&self) -> &[String] {
+        &self.sets
     }
 
     /// Resolves when a role ends by itself, which none should.
@@ -131,6 +138,17 @@ fn horizon(config: &Config) -> String {
         "Payments may be due up to {} ahead; --set api.horizon=… with database.partition_days_ahead=… moves that",
         config.api.horizon.show()
     )
+}
+
+/// What a command that examines them has to be told beside where everything is.
+fn told(config: &Config) -> Vec<String> {
+    vec![
+        format!("api.horizon={}", config.api.horizon.show()),
+        format!("database.partition_days_ahead={}", config.database.partition_days_ahead),
+        format!("kafka.partitions={}", config.kafka.partitions),
+        format!("kafka.replication={}", config.kafka.replication),
+        format!("kafka.min_insync_replicas={}", config.kafka.min_insync_replicas),
+    ]
 }
 
 /// The settings that follow from the services; the caller's own come after them and win.

@@ -137,7 +137,9 @@ async fn serve(args: &Args, settings: &SettingsArgs) -> Result<(), Failure> {
         };
     }
     let ours = everything.as_ref().map_or(&[][..], Everything::names);
-    print(args.output, ours, services.endpoints()).map_err(Failure::io("print where everything is"))?;
+    let sets = everything.as_ref().map_or(&[][..], Everything::sets);
+    print(args.output, (ours, sets), services.endpoints())
+        .map_err(Failure::io("print where everything is"))?;
     let ended = loop {
         tokio::select! {
             biased;
@@ -196,7 +198,12 @@ fn told_to_stop(until_stdin_closes: bool) -> Result<impl Future<Output = ()>, Fa
     })
 }
 
-fn print(output: Output, ours: &[(&str, String)], endpoints: &Endpoints) -> std::io::Result<()> {
+/// `ours` are the names of what runs here, with the settings that another process needs to be told.
+fn print(
+    output: Output,
+    (ours, sets): (&[(&str, String)], &[String]),
+    endpoints: &Endpoints,
+) -> std::io::Result<()> {
     let ours = ours.iter().map(|(name, value)| (*name, value.as_str()));
     let pairs: Vec<(&str, &str)> = ours.chain(endpoints.pairs()).collect();
     let mut out = std::io::stdout().lock();
@@ -219,7 +226,7 @@ fn print(output: Output, ours: &[(&str, String)], endpoints: &Endpoints) -> std:
                 writeln!(out, "{name}={value}")?;
             }
             if pairs.iter().any(|(name, _)| *name == "PUNCTUAL_URL") {
-                recipes(&mut out, &pairs)?;
+                recipes(&mut out, &pairs, sets)?;
             }
             writeln!(out, "\nCtrl-C stops everything.")?;
         }
@@ -228,12 +235,16 @@ fn print(output: Output, ours: &[(&str, String)], endpoints: &Endpoints) -> std:
 }
 
 /// What to try, ready to paste.
-fn recipes(out: &mut impl Write, pairs: &[(&str, &str)]) -> std::io::Result<()> {
+fn recipes(out: &mut impl Write, pairs: &[(&str, &str)], sets: &[String]) -> std::io::Result<()> {
     let of = |wanted: &str| pairs.iter().find(|(name, _)| *name == wanted).map_or("", |(_, value)| value);
     let (url, key) = (of("PUNCTUAL_URL"), of("PUNCTUAL_API_KEY"));
+    let (sandbox, kafka) = (of("SANDBOX_URL"), of("KAFKA_BOOTSTRAP_SERVERS"));
+    let sets: String = sets.iter().map(|set| format!(" --set {set}")).collect();
     writeln!(
         out,
         r#"
+Look at it in a browser, and log in with the key:
+  {url}/ui
 Create a payment due in 20 seconds, look at it, cancel it:
   curl -s {url}/v1/scheduled-payments -H "Authorization: Bearer {key}" \
     -H "Idempotency-Key: try-$(date +%s)" -H "Content-Type: application/json" \
@@ -241,10 +252,15 @@ Create a payment due in 20 seconds, look at it, cancel it:
   curl -s {url}/v1/scheduled-payments/PAYMENT_ID -H "Authorization: Bearer {key}"
   curl -s -X DELETE {url}/v1/scheduled-payments/PAYMENT_ID -H "Authorization: Bearer {key}"
 Watch the notices:
-  kcat -C -b {} -t payments.due.now -e -f '%k %s\n'
+  kcat -C -b {kafka} -t payments.due.now -e -f '%k %s\n'
 What the gateway charged:
-  curl -s {}/ledger"#,
-        of("KAFKA_BOOTSTRAP_SERVERS"),
-        of("SANDBOX_URL"),
+  curl -s {sandbox}/ledger
+Break the gateway for ten minutes, and mend it (create some payments meanwhile, and look at the pages):
+  curl -s -X PUT {sandbox}/outage -H "Authorization: Bearer sandbox-secret" -d '{{"kind":"unavailable","forMs":600000}}'
+  curl -s -X DELETE {sandbox}/outage -H "Authorization: Bearer sandbox-secret"
+What is wrong, and what mends it:
+  DATABASE_URL={} KAFKA_BOOTSTRAP_SERVERS={kafka} SANDBOX_URL={sandbox} \
+    punctual doctor{sets}"#,
+        of("DATABASE_URL"),
     )
 }

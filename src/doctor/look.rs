@@ -1,8 +1,8 @@
 //! Asks, each thing for a bounded time, and has it judged.
 
-use super::{Check, Finding, PATIENCE, judge};
+use super::{Check, Finding, Level, PATIENCE, judge};
 use crate::bucket;
-use crate::bucket::topics::{self, Depth, TopicsError};
+use crate::bucket::topics::{self, Depth, Difference, TopicsError};
 use crate::domain::ids::GatewayName;
 use crate::gateway::host_and_port;
 use crate::platform::clock::{SharedClock, within};
@@ -82,7 +82,16 @@ impl Doctor<'_> {
         // Longer than it gives up by itself.
         match within(&*self.clock, PATIENCE * 2, topics::plan(kafka, Depth::Full)).await {
             None => return away("no answer in time".to_owned()),
-            Some(Err(error @ TopicsError::Unreachable(_))) => return away(error.to_string()),
+            Some(Err(error @ TopicsError::Unreachable(_))) => match self.names_and_partitions().await {
+                // The stand-in of `punctual dev` is one that does not tell.
+                Some(differences) => {
+                    found.extend(judge::topics(&differences));
+                    found.retain(|finding| finding.check != Check::Topics || finding.level != Level::Fine);
+                    let why = "this Kafka tells no settings; names and partitions are all that was compared";
+                    found.push(Finding::unseen(Check::Topics, why));
+                }
+                None => return away(error.to_string()),
+            },
             Some(Err(error)) => {
                 let means = "workers and relays cannot use the topics";
                 found.push(Finding::bad(Check::Topics, error.to_string(), means, "what it says"));
@@ -91,6 +100,12 @@ impl Doctor<'_> {
         }
         found.push(self.workers().await);
         found
+    }
+
+    /// What can be said of a Kafka that answers, and not every question; `None` if it does not answer.
+    async fn names_and_partitions(&self) -> Option<Vec<Difference>> {
+        let plan = topics::plan(&self.config.kafka, Depth::NamesAndPartitions);
+        within(&*self.clock, PATIENCE, plan).await?.ok()
     }
 
     async fn workers(&self) -> Finding {
