@@ -21,6 +21,7 @@ use chrono::{DateTime, Days, NaiveDate, NaiveTime, Utc};
 use serde_json::{Value, json};
 use sqlx::types::Json;
 use sqlx::{Error, PgConnection, PgPool, Row};
+use std::collections::BTreeMap;
 use uuid::Uuid;
 
 /// Payments of several lines that are put in order at once.
@@ -335,8 +336,10 @@ async fn often_charged(
         .bind(i32::try_from(order.grace_days).unwrap_or(i32::MAX).saturating_add(1))
         .fetch_all(reading)
         .await?;
+    // A file that repeats what is long forgotten has as many of them as it has lines.
+    let known: BTreeMap<Uuid, usize> = often.iter().enumerate().map(|(at, it)| (it.payment, at)).collect();
     for payment in seen {
-        match often.iter_mut().find(|it| it.payment == payment) {
+        match known.get(&payment).and_then(|at| often.get_mut(*at)) {
             Some(known) => known.was_seen_before = true,
             None => often.push(Often {
                 payment,
