@@ -149,14 +149,18 @@ pub(super) async fn page(State(ui): State<Ui>, viewer: Viewer) -> Shown {
     show::page(&Page { frame, gateways: gateways.data, thrown: thrown.data })
 }
 
+/// The reason that stands in the form.
+fn because(sent: &Sent) -> Value {
+    json!({"reason": sent.text("reason")})
+}
+
 pub(super) async fn pause(
     State(ui): State<Ui>,
     viewer: Viewer,
     Path(name): Path<String>,
     sent: Sent,
 ) -> Shown {
-    let body = json!({"reason": sent.text("reason")});
-    ui.order(&viewer, (Method::POST, &name, "pause"), body, "The gateway is paused.").await
+    ui.order(&viewer, (Method::POST, &name, "pause"), because(&sent), "The gateway is paused.").await
 }
 
 pub(super) async fn resume(
@@ -165,8 +169,7 @@ pub(super) async fn resume(
     Path(name): Path<String>,
     sent: Sent,
 ) -> Shown {
-    let body = json!({"reason": sent.text("reason")});
-    ui.order(&viewer, (Method::POST, &name, "resume"), body, "The gateway is called again.").await
+    ui.order(&viewer, (Method::POST, &name, "resume"), because(&sent), "The gateway is called again.").await
 }
 
 /// An empty number ends the limit.
@@ -176,7 +179,7 @@ pub(super) async fn rate(
     Path(name): Path<String>,
     sent: Sent,
 ) -> Shown {
-    let mut body = json!({"reason": sent.text("reason")});
+    let mut body = because(&sent);
     if let Some(text) = sent.text("callsPerSecond") {
         let calls: i64 = text.parse().map_err(|_| {
             Problem::at(

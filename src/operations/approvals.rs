@@ -22,17 +22,9 @@ pub(super) async fn list(
     let wanted = "Expected pending, approved, rejected or expired.";
     let status = pairs.read_as("status", wanted, ApprovalStatus::from_text)?;
     let limit = pairs.limit()?;
-    // The cursor is the last approval of the page before: its place never changes.
     let schedule = desk.intake.schedule();
-    let after = match pairs.text("cursor") {
-        Some(text) => {
-            let invalid = || Problem::at(Code::InvalidCursor, "/cursor", Code::InvalidCursor.doc());
-            let id = text.parse().map_err(|_| invalid())?;
-            let last = schedule.approval(id).await.map_err(trouble)?.ok_or_else(invalid)?;
-            Some((last.asked_at, last.id))
-        }
-        None => None,
-    };
+    let last = super::before(&pairs, |id| schedule.approval(id)).await?;
+    let after = last.map(|last| (last.asked_at, last.id));
     let most = u32::try_from(limit).unwrap_or(u32::MAX);
     let status = status.unwrap_or(ApprovalStatus::Pending);
     let found = schedule.approvals(status, after, most).await.map_err(trouble)?;

@@ -35,9 +35,9 @@ pub use reconciliation_shapes::{
 
 use crate::domain::ids::GatewayName;
 use crate::gateway::{DECLINE_TABLE, may_retry};
-use crate::intake::{Code, Intake, Needs, Problem};
+use crate::intake::{Code, Intake, Needs, Pairs, Problem, trouble};
 use crate::platform::config;
-use crate::schedule::ReleaseTerms;
+use crate::schedule::{ReleaseTerms, ScheduleError};
 use axum::Router;
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
@@ -54,6 +54,17 @@ fn text(path: IdInPath) -> String {
 /// The number of something that is not a payment; what is none names nothing.
 fn uuid(path: IdInPath, none: Code) -> Result<Uuid, Problem> {
     text(path).parse().map_err(|_| Problem::new(none))
+}
+
+/// The row that a cursor names, where one is given: the last of the page before, whose place never changes.
+async fn before<T, F>(pairs: &Pairs, find: impl FnOnce(Uuid) -> F) -> Result<Option<T>, Problem>
+where
+    F: Future<Output = Result<Option<T>, ScheduleError>>,
+{
+    let Some(text) = pairs.text("cursor") else { return Ok(None) };
+    let invalid = || Problem::at(Code::InvalidCursor, "/cursor", Code::InvalidCursor.doc());
+    let id = text.parse().map_err(|_| invalid())?;
+    find(id).await.map_err(trouble)?.ok_or_else(invalid).map(Some)
 }
 
 /// Everything that a person's request needs. Cheap to clone.

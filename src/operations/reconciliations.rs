@@ -57,16 +57,8 @@ pub(super) async fn list(
     };
     let limit = pairs.limit()?;
     let schedule = desk.intake.schedule();
-    // The cursor is the last one of the page before: its place never changes.
-    let before = match pairs.text("cursor") {
-        Some(text) => {
-            let invalid = || Problem::at(Code::InvalidCursor, "/cursor", Code::InvalidCursor.doc());
-            let id = text.parse().map_err(|_| invalid())?;
-            let last = schedule.reconciliation_run(id).await.map_err(trouble)?.ok_or_else(invalid)?;
-            Some((last.day, last.started_at, last.id))
-        }
-        None => None,
-    };
+    let last = super::before(&pairs, |id| schedule.reconciliation_run(id)).await?;
+    let before = last.map(|last| (last.day, last.started_at, last.id));
     let most = u32::try_from(limit).unwrap_or(u32::MAX);
     let found = schedule.reconciliation_runs(&filter, before, most).await.map_err(trouble)?;
     let next = found.last().filter(|_| found.len() == limit).map(|last| last.id.to_string());

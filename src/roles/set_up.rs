@@ -17,11 +17,21 @@ pub async fn migrate(command: Migrate, config: Config) -> Result<(), Ended> {
     config.require(&["database.url"])?;
     match command {
         Migrate::Plan => {
-            let missing = schedule::migration_plan(&config.database).await.map_err(refused)?;
-            for (version, description) in &missing {
+            let plan = schedule::migration_plan(&config.database).await.map_err(refused)?;
+            for (version, description) in &plan.migrations {
                 cli::print(&format!("{version}  {description}\n"))?;
             }
-            if missing.is_empty() { Ok(()) } else { Err(differences(missing.len(), "migrations to apply")) }
+            for (name, partitions) in &plan.indexes {
+                cli::print(&format!("index {name}  to be built on {partitions} partitions\n"))?;
+            }
+            match (plan.migrations.len(), plan.indexes.len()) {
+                (0, 0) => Ok(()),
+                (0, indexes) => Err(differences(indexes, "indexes to build")),
+                (migrations, 0) => Err(differences(migrations, "migrations to apply")),
+                (migrations, indexes) => {
+                    Err(differences(migrations, &format!("migrations to apply, {indexes} indexes to build")))
+                }
+            }
         }
         Migrate::Run => {
             let (applied, partitions) = schedule::migrate(&config.database).await.map_err(refused)?;

@@ -13,6 +13,11 @@ use super::statements;
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Executor};
 
+/// Each index that partitions lack, and how many of them; changes nothing.
+pub(super) async fn unbuilt(connection: &mut PgConnection) -> Result<Vec<(String, i64)>, ConnectError> {
+    sqlx::query_as(statements::UNBUILT_INDEXES).fetch_all(connection).await.map_err(unreachable)
+}
+
 /// Builds what is missing; answers how many partitions got an index.
 pub(super) async fn build(connection: &mut PgConnection) -> Result<u32, ConnectError> {
     let mut built = 0;

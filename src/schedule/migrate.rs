@@ -65,13 +65,23 @@ pub(super) async fn check_schema(connection: &mut PgConnection) -> Result<(), Co
     }
 }
 
-/// What [`migrate`] would apply, oldest first; changes nothing.
+/// What [`migrate`] would do to a database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MigrationPlan {
+    /// Migrations, oldest first: number and what it does.
+    pub migrations: Vec<(i64, String)>,
+    /// Indexes that are built beside the writes, and how many partitions lack each. What the migrations add comes on top.
+    pub indexes: Vec<(String, i64)>,
+}
+
+/// What [`migrate`] would do; changes nothing.
 ///
 /// # Errors
 /// See [`ConnectError`].
-pub async fn migration_plan(settings: &Database) -> Result<Vec<(i64, String)>, ConnectError> {
+pub async fn migration_plan(settings: &Database) -> Result<MigrationPlan, ConnectError> {
     let mut connection = owner(settings).await?;
-    missing(&applied(&mut connection).await?)
+    let migrations = missing(&applied(&mut connection).await?)?;
+    Ok(MigrationPlan { migrations, indexes: indexes::unbuilt(&mut connection).await? })
 }
 
 /// Brings the database to this binary's schema and makes the partitions of the configured days;

@@ -123,7 +123,7 @@ pub use lineage::{Loss, LossKind, LostCharge};
 pub use list::{ListFilter, ListOrder, ListPage, LookUp, MOST_EXAMINED, Place, Span};
 #[cfg(any(test, feature = "simulation"))]
 pub use memory::{AttemptRow, Fault, Memory, Verb};
-pub use migrate::{migrate, migration_plan};
+pub use migrate::{MigrationPlan, migrate, migration_plan};
 pub use parked::{ParkedEntry, ParkedFilter, ParkedPage, ParkedView};
 pub use port::*;
 pub use postgres::Postgres;

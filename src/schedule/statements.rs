@@ -293,6 +293,7 @@ statements! {
     TAKE_CALLBACK = "sql/take_callback.sql",
     TELL_ITEMS = "sql/tell_items.sql",
     THROW_SWITCH = "sql/throw_switch.sql",
+    UNBUILT_INDEXES = "sql/unbuilt_indexes.sql",
     UNNOTICED = "sql/unnoticed.sql",
     WAITING_APPROVAL = "sql/waiting_approval.sql",
     WAITING_DAYS = "sql/waiting_days.sql",

@@ -26,50 +26,69 @@ enum Cell {
     Empty,
 }
 
-/// A column: its name in the first line, and the cell of an item.
-struct Column {
-    name: &'static str,
-    of: fn(&Value) -> Cell,
+/// What of an item stands in a column, by its name there.
+#[derive(Debug, Clone, Copy)]
+enum Of {
+    /// A text of ours.
+    Text(&'static str),
+    /// A text with its control characters, which decide whether it is dangerous.
+    Raw(&'static str),
+    /// Such a text, or the whole number that it is.
+    Either(&'static str),
+    /// A whole number.
+    Whole(&'static str),
+    /// The amount in major units.
+    Major,
 }
 
-/// The columns, in the order of the file. New ones are added at the end.
-const COLUMNS: &[Column] = &[
-    Column { name: "item", of: |item| number(item.get("itemId")) },
-    Column { name: "reconciliation", of: |item| text(at(item, "/reconciliationId")) },
-    Column { name: "gateway", of: |item| text(at(item, "/gateway")) },
-    Column { name: "day", of: |item| text(at(item, "/day")) },
-    Column { name: "class", of: |item| text(at(item, "/class")) },
-    Column { name: "status", of: |item| text(at(item, "/status")) },
-    Column { name: "payment", of: |item| text(at(item, "/paymentId")) },
-    Column { name: "key", of: |item| text(raw(item, "key")) },
-    Column { name: "gateway_reference", of: |item| text(raw(item, "gatewayReference")) },
-    Column { name: "field", of: |item| text(at(item, "/field")) },
-    Column { name: "ours", of: |item| either(raw(item, "ours")) },
-    Column { name: "theirs", of: |item| either(raw(item, "theirs")) },
-    Column { name: "amount_minor", of: minor },
-    Column { name: "amount", of: major },
-    Column { name: "currency", of: |item| text(at(item, "/currency")) },
-    Column { name: "line", of: |item| number(item.get("line")) },
-    Column { name: "line_sha256", of: |item| text(at(item, "/lineSha256")) },
-    Column { name: "first_seen_at", of: |item| text(at(item, "/firstSeenAt")) },
-    Column { name: "last_seen_at", of: |item| text(at(item, "/lastSeenAt")) },
-    Column { name: "not_repaired", of: |item| text(raw(item, "notRepaired")) },
-    Column { name: "decided_by", of: |item| text(raw(item, "decidedBy")) },
-    Column { name: "decided_at", of: |item| text(at(item, "/decidedAt")) },
-    Column { name: "reason", of: |item| text(raw(item, "reason")) },
+/// The columns, in the order of the file: the name in the first line, and what of an item stands there. New ones are added
+/// at the end.
+const COLUMNS: &[(&str, Of)] = &[
+    ("item", Of::Whole("itemId")),
+    ("reconciliation", Of::Text("reconciliationId")),
+    ("gateway", Of::Text("gateway")),
+    ("day", Of::Text("day")),
+    ("class", Of::Text("class")),
+    ("status", Of::Text("status")),
+    ("payment", Of::Text("paymentId")),
+    ("key", Of::Raw("key")),
+    ("gateway_reference", Of::Raw("gatewayReference")),
+    ("field", Of::Text("field")),
+    ("ours", Of::Either("ours")),
+    ("theirs", Of::Either("theirs")),
+    ("amount_minor", Of::Whole("amount")),
+    ("amount", Of::Major),
+    ("currency", Of::Text("currency")),
+    ("line", Of::Whole("line")),
+    ("line_sha256", Of::Text("lineSha256")),
+    ("first_seen_at", Of::Text("firstSeenAt")),
+    ("last_seen_at", Of::Text("lastSeenAt")),
+    ("not_repaired", Of::Raw("notRepaired")),
+    ("decided_by", Of::Raw("decidedBy")),
+    ("decided_at", Of::Text("decidedAt")),
+    ("reason", Of::Raw("reason")),
 ];
 
 /// The first line.
 pub(crate) fn headline() -> String {
-    line(COLUMNS.iter().map(|column| Cell::Text(column.name.to_owned())))
+    line(COLUMNS.iter().map(|(name, _)| Cell::Text((*name).to_owned())))
 }
 
 /// One line an item.
 pub(crate) fn rows(items: &[Value]) -> String {
-    items.iter().map(|item| line(COLUMNS.iter().map(|column| (column.of)(item)))).collect()
+    items.iter().map(|item| line(COLUMNS.iter().map(|(_, of)| cell(item, *of)))).collect()
 }
 
-/// A text field with its control characters, which decide whether it is dangerous.
+fn cell(item: &Value, of: Of) -> Cell {
+    match of {
+        Of::Text(name) => text(at(item, &format!("/{name}"))),
+        Of::Raw(name) => text(raw(item, name)),
+        Of::Either(name) => either(raw(item, name)),
+        Of::Whole(name) => number(item.get(name)),
+        Of::Major => major(item),
+    }
+}
+
 fn raw(item: &Value, name: &str) -> String {
     item.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
@@ -88,10 +107,6 @@ fn either(value: String) -> Cell {
 
 fn number(value: Option<&Value>) -> Cell {
     value.and_then(Value::as_i64).map_or(Cell::Empty, |number| Cell::Number(number.to_string()))
-}
-
-fn minor(item: &Value) -> Cell {
-    number(item.get("amount"))
 }
 
 /// The amount in major units; nothing where the currency is none that we know.
@@ -153,7 +168,7 @@ mod tests {
         names.into_iter().zip(row.iter().map(str::to_owned)).collect()
     }
 
-    fn cell(item: &Value, name: &str) -> String {
+    fn shown(item: &Value, name: &str) -> String {
         read(item).into_iter().find(|(found, _)| found == name).unwrap().1
     }
 
@@ -174,7 +189,7 @@ mod tests {
             ("reason", ""),
             ("payment", ""),
         ] {
-            assert_eq!(cell(&item, name), found, "{name}");
+            assert_eq!(shown(&item, name), found, "{name}");
         }
         let row = rows(&[item]);
         assert!(row.contains(",1250,-1249,-1,-0.01,\"EUR\",17,"), "numbers without quotes: {row}");
@@ -204,7 +219,7 @@ mod tests {
                     "decidedBy" => "decided_by",
                     same => same,
                 };
-                assert_eq!(cell(&json!({name: given}), column), found, "{given:?} in {name}");
+                assert_eq!(shown(&json!({name: given}), column), found, "{given:?} in {name}");
             }
         }
     }
@@ -231,16 +246,16 @@ mod tests {
         ] {
             assert_eq!(decimal(minor, Currency::from_code(code).unwrap()), text);
         }
-        assert_eq!(cell(&json!({"amount": 7, "currency": "ZZZ"}), "amount"), "");
+        assert_eq!(shown(&json!({"amount": 7, "currency": "ZZZ"}), "amount"), "");
     }
 
     proptest! {
         #[test]
         fn no_text_starts_a_formula_or_leaves_its_cell(key in "\\PC{0,12}|[=+@\\-\t\r\n \"',;]{0,6}.{0,6}") {
             let item = json!({"key": key, "itemId": 3});
-            let found = cell(&item, "key");
+            let found = shown(&item, "key");
             prop_assert!(!runs(&found) || key.is_empty(), "{found:?}");
-            prop_assert_eq!(cell(&item, "item"), "3");
+            prop_assert_eq!(shown(&item, "item"), "3");
             prop_assert_eq!(rows(&[item]).lines().count(), 1);
         }
     }

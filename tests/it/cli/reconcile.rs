@@ -6,6 +6,7 @@ use crate::support::eventually;
 use crate::support::installation::Installation;
 use chrono::{Days, NaiveDate, Utc};
 use serde_json::{Value, json};
+use sqlx::{Connection, PgConnection};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -152,4 +153,48 @@ async fn a_report_that_is_cut_or_of_another_day_or_not_there_changes_nothing_and
     }
     assert_eq!(look(&site, &people.alice, "reconcile items").await, json!([]));
     assert_eq!(look(&site, &people.alice, "reconcile list --status compared").await, json!([]));
+}
+
+#[tokio::test]
+async fn a_report_whose_loader_died_is_compared_by_the_keeper_and_what_differs_is_open() {
+    let mut site = Installation::new(&[("reconcile.retry_every", "1s")]).await;
+    site.start("api", "api-1", &[]).await;
+    let people = People::of(&site);
+    let folder = tempfile::tempdir().expect("a folder");
+    let day = yesterday();
+    let file = kept(&folder, "one.ndjson", &report(day, &["other-1"]));
+    run(&site, &format!("--gateway bank --day {day} --format sandbox --file {file}"), 10, "");
+    // As if whoever loaded it had died before it was compared, half an hour ago; another one just now.
+    let mut sql = PgConnection::connect(&site.database.url).await.expect("a connection");
+    for forget in [
+        "DELETE FROM reconciliation_items",
+        "UPDATE reconciliation_runs SET status = 'loaded', finished_at = NULL, counts = '{}',
+             started_at = now() - interval '31 minutes'",
+        "INSERT INTO reconciliation_runs (id, gateway, day, format, source, sha256, asked_by, status, lines, is_complete,
+                                          seen_at)
+         SELECT gen_random_uuid(), 'other', day, format, source, sha256, asked_by, status, 0, is_complete, seen_at
+         FROM reconciliation_runs",
+    ] {
+        sqlx::query(forget).execute(&mut sql).await.expect("done");
+    }
+    assert_eq!(look(&site, &people.alice, "reconcile items").await, json!([]));
+    site.start("keeper", "keeper-1", &[]).await;
+    let found = eventually("the difference is open again", Duration::from_secs(30), || async {
+        let found = look(&site, &people.alice, "reconcile items --status open").await;
+        found.as_array().and_then(|all| all.first().cloned())
+    })
+    .await;
+    assert_eq!(
+        (&found["class"], &found["gateway"], &found["key"]),
+        (&json!("foreign"), &json!("bank"), &json!("other-1"))
+    );
+    let stands = async |gateway: &str| {
+        let all = look(&site, &people.alice, &format!("reconcile list --gateway {gateway}")).await;
+        all[0]["status"].clone()
+    };
+    eventually("its report is compared", Duration::from_secs(30), || async {
+        (stands("bank").await == "compared").then_some(())
+    })
+    .await;
+    assert_eq!(stands("other").await, "loaded", "whoever loads it compares it");
 }

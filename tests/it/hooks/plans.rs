@@ -53,6 +53,8 @@ async fn a_backlog_of_one_endpoint_and_a_full_day_cost_a_look_into_an_index() {
             5.0,
         ),
         ("webhooks_backlog", "100::bigint".to_owned(), 400.0),
+        // What is owed is counted no further than asked, and what was delivered is not looked at.
+        ("webhook_standings", "200::bigint, 100::bigint".to_owned(), 400.0),
     ] {
         let text = Statement::named(name).expect("listed").text;
         sql.execute(AssertSqlSafe(format!("PREPARE asked AS {text}"))).await.expect("prepared");

@@ -2,7 +2,7 @@
 
 use super::world::{World, settings};
 use crate::support::eventually;
-use punctual::schedule::migrate;
+use punctual::schedule::{MigrationPlan, migrate, migration_plan};
 use sqlx::Executor;
 use std::time::Duration;
 
@@ -25,6 +25,13 @@ async fn an_index_is_built_beside_the_writes_of_a_live_installation() {
     let world = World::new().await;
     without(&world).await;
     assert!(!is_valid(&world).await, "no partition has it");
+    let plan = async || migration_plan(&settings(&world.database.url)).await.expect("a plan");
+    let partitions: i64 =
+        world.one("SELECT count(*) FROM pg_inherits WHERE inhparent = 'payments'::regclass").await;
+    assert!(partitions > 1);
+    let unbuilt =
+        MigrationPlan { migrations: Vec::new(), indexes: vec![("payments_unknown".into(), partitions)] };
+    assert_eq!(plan().await, unbuilt);
     let notice = world.due("k1").await;
     let touch = format!("UPDATE payments SET last_moved_at = last_moved_at WHERE id = '{}'", notice.payment);
     let mut slow = world.sql().await;
@@ -42,6 +49,7 @@ async fn an_index_is_built_beside_the_writes_of_a_live_installation() {
     world.due("k2").await;
     slow.execute("COMMIT").await.expect("committed");
     building.await.expect("no panic").expect("built");
+    assert_eq!(plan().await, MigrationPlan { migrations: Vec::new(), indexes: Vec::new() });
     assert!(is_valid(&world).await);
     let apart = "SELECT count(*) FROM pg_inherits p WHERE p.inhparent = 'payments'::regclass
         AND NOT EXISTS (SELECT FROM pg_inherits x JOIN pg_index i ON i.indexrelid = x.inhrelid
