@@ -160,10 +160,14 @@ CREATE FUNCTION has_own_names(format text) RETURNS boolean
     RETURN format NOT LIKE 'camt.%';
 
 -- What a row is told by from other rows of its payment, kind, amount and day: the gateway's own name of what it moved;
--- where there is none, or it is a bank's, which may number each file from 1, its bytes.
-CREATE FUNCTION line_name(own_name boolean, reference text, raw_hash bytea) RETURNS text
+-- where there is none, its bytes. A bank's name of an entry (AcctSvcrRef) may begin anew in each file: it and the bytes of
+-- the transaction, which need not hold it. Where a bank gives none, two payments alike have the same bytes: those of
+-- another day's report are another row.
+CREATE FUNCTION line_name(own_name boolean, reference text, raw_hash bytea, report_day date) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN CASE WHEN own_name AND reference IS NOT NULL THEN reference ELSE encode(raw_hash, 'hex') END;
+    RETURN CASE WHEN own_name AND reference IS NOT NULL THEN reference
+                WHEN own_name THEN encode(raw_hash, 'hex')
+                ELSE coalesce(reference, (report_day - date '2000-01-01')::text) || ' ' || encode(raw_hash, 'hex') END;
 
 -- Makes the partition of a report's day; answers whether it was missing.
 CREATE FUNCTION ensure_settlement_day(day date) RETURNS boolean

@@ -46,7 +46,6 @@ pub(super) struct Entry {
     status: Option<Status>,
     booked_on: Option<NaiveDate>,
     valued_on: Option<NaiveDate>,
-    reference: Option<String>,
     bank_reference: Option<String>,
     family: Option<String>,
     /// The first transaction, until it is known whether it is the only one.
@@ -144,7 +143,6 @@ impl Entry {
             Field::EntryStatus => once(&mut self.status, status(text)?, field),
             Field::EntryBookedOn => once(&mut self.booked_on, bank_day(field, text)?, field),
             Field::EntryValuedOn => once(&mut self.valued_on, bank_day(field, text)?, field),
-            Field::EntryReference => once(&mut self.reference, text.to_owned(), field),
             Field::EntryBankReference => once(&mut self.bank_reference, text.to_owned(), field),
             Field::EntryFamily => once(&mut self.family, text.to_owned(), field),
             Field::BatchCount => once(&mut self.batch.count, count(field, text)?, field),
@@ -262,7 +260,8 @@ impl Entry {
         let net_currency = head.amount.1;
         let (gross_minor, net_minor) = (sign * gross, sign * net);
         let fee_minor = if currency == net_currency { gross_minor - net_minor } else { 0 };
-        let first = [&of.bank_reference, &self.bank_reference, &self.reference].into_iter().flatten();
+        // `NtryRef` is no name: it counts the entries of its statement, and begins anew in the next one.
+        let first = [&of.bank_reference, &self.bank_reference].into_iter().flatten();
         Ok(Draft {
             key: of.key().map(str::to_owned),
             gateway_ref: first.into_iter().find(|text| !text.is_empty()).cloned(),

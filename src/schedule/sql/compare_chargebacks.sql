@@ -2,8 +2,9 @@
 -- Index: the lines of the reports' day. Zero rows: there are none, or they name nothing of ours (compare_nobody.sql).
 --   $1 report day   $2 reports of it
 WITH line AS (
-    SELECT l.*, f.format, line_name(l.own_name, l.reference, l.raw_hash) AS name,
-           row_number() OVER (PARTITION BY l.run_id, l.payment_id, line_name(l.own_name, l.reference, l.raw_hash),
+    SELECT l.*, f.format, line_name(l.own_name, l.reference, l.raw_hash, l.report_day) AS name,
+           row_number() OVER (PARTITION BY l.run_id, l.payment_id,
+                                           line_name(l.own_name, l.reference, l.raw_hash, l.report_day),
                                            l.gross_minor, l.currency, l.booked_on ORDER BY l.number) AS copy
     FROM settlement_lines l
     JOIN reconciliation_runs f ON f.id = l.run_id

@@ -12,9 +12,10 @@ WITH line AS (
                 WHEN p.status IN ('COMPLETED', 'REFUNDED') AND p.gateway = $6
                      AND names_another(l.own_name, l.reference, l.charge_ref, p.gateway_ref) THEN 2
                 ELSE 1 END AS rank,
-           line_name(l.own_name, l.reference, l.raw_hash) AS name,
+           line_name(l.own_name, l.reference, l.raw_hash, l.report_day) AS name,
            -- Equal rows of one report are as many charges.
-           row_number() OVER (PARTITION BY l.payment_id, l.run_id, line_name(l.own_name, l.reference, l.raw_hash),
+           row_number() OVER (PARTITION BY l.payment_id, l.run_id,
+                                           line_name(l.own_name, l.reference, l.raw_hash, l.report_day),
                                            l.gross_minor, l.currency, l.booked_on ORDER BY l.number) AS copy
     FROM settlement_lines l
     JOIN reconciliation_runs r ON r.id = l.run_id

@@ -51,8 +51,9 @@ WITH ledger AS (
       AND l.kind IN ('charge', 'refund', 'chargeback') AND l.run_id <> (SELECT m.run_id FROM main m)
 ), several AS MATERIALIZED (
     SELECT l.payment_id, l.kind, l.currency, l.gross_minor, l.booked_on, l.own_name, r.format, l.run_id,
-           line_name(l.own_name, l.reference, l.raw_hash) AS name,
-           row_number() OVER (PARTITION BY l.payment_id, l.kind, l.run_id, line_name(l.own_name, l.reference, l.raw_hash),
+           line_name(l.own_name, l.reference, l.raw_hash, l.report_day) AS name,
+           row_number() OVER (PARTITION BY l.payment_id, l.kind, l.run_id,
+                                           line_name(l.own_name, l.reference, l.raw_hash, l.report_day),
                                            l.gross_minor, l.currency, l.booked_on ORDER BY l.number) AS copy
     FROM settlement_lines l
     JOIN reconciliation_runs r ON r.id = l.run_id AND r.gateway = $4 AND r.status IN ('loaded', 'compared')

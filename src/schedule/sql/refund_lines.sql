@@ -5,7 +5,8 @@
 --   $1 report day   $2 reports of it   $3 gateway   $4 first day that is looked at   $5 payments and refunds
 --   $6 payments   $7 names of refunds
 SELECT l.run_id, l.report_day, l.number, l.at_line, l.raw_hash, l.key, l.reference, l.own_name, l.named_id, l.payment_id,
-       l.gross_minor, l.currency, l.booked_on, r.format, line_name(l.own_name, l.reference, l.raw_hash) AS name,
+       l.gross_minor, l.currency, l.booked_on, r.format,
+       line_name(l.own_name, l.reference, l.raw_hash, l.report_day) AS name,
        l.net_currency <> l.currency OR l.gross_minor = l.fee_minor + l.net_minor AS adds_up,
        l.gross_minor - l.fee_minor AS net_expected, l.net_minor
 FROM (

@@ -12,6 +12,7 @@ use punctual::domain::payment::Payment;
 use punctual::domain::settlement::{Kind, Line};
 use punctual::domain::state::Status;
 use punctual::schedule::{BookSum, NewReport, ReconciliationItem};
+use sha2::{Digest, Sha256};
 use sqlx::postgres::PgConnection;
 use std::collections::BTreeMap;
 
@@ -268,4 +269,45 @@ async fn money_in_several_reports_counts_once_in_the_sums() {
     as_format("camt.053", "another", &[charge(1, row.id, "B-7", day)]).await;
     assert_eq!(settled().await, of(3), "and this one is a second charge");
     assert_eq!(compare(&world, day).await.counts.get(&Class::DuplicateCharge), Some(&1));
+}
+
+#[tokio::test]
+async fn a_bank_s_entries_are_told_apart_by_its_own_name_or_else_by_the_day_of_the_report() {
+    let world = World::new().await;
+    with_past(&world).await;
+    let mut sql = world.sql().await;
+    let (day, next) = (days_ago(&world, 5).await, days_ago(&world, 4).await);
+    let mut rows = Vec::new();
+    for n in 1..=4 {
+        rows.push(paid(&mut sql, n, day).await);
+    }
+    let [again, delivered, named, apart] = [rows[0].id, rows[1].id, rows[2].id, rows[3].id];
+    // All of one payment with the same bytes, as a bank writes two payments alike.
+    let entry = |number, payment: PaymentId, name: Option<&str>| {
+        let one = charge(1, payment, "bytes", day);
+        Line { number, at_line: number, gateway_ref: name.map(str::to_owned), ..one }
+    };
+    let statement = async |source: &str, of: NaiveDate, lines: &[Line]| {
+        let sha256 = Sha256::digest(source).into();
+        let new = NewReport { format: "camt.053".into(), source: source.into(), sha256, ..report(of, lines) };
+        load(&world, &new, lines).await;
+    };
+    let first = [
+        entry(1, again, None),
+        entry(2, delivered, None),
+        entry(3, named, Some("B-1")),
+        entry(4, apart, Some("B-2")),
+    ];
+    statement("S-1", day, &first).await;
+    statement("S-1 once more", day, &[entry(1, delivered, None)]).await;
+    assert_eq!(compare(&world, day).await.counts, BTreeMap::new(), "each stands there once");
+    let later = [entry(1, again, None), entry(2, named, Some("B-1")), entry(3, apart, Some("B-3"))];
+    statement("S-2", next, &later).await;
+    let compared = compare(&world, next).await;
+    assert_eq!(compared.counts, BTreeMap::from([(Class::DuplicateCharge, 2)]));
+    assert_eq!(second(&world, again).await.what.reference, None, "the day after it is another one");
+    assert_eq!(second(&world, apart).await.what.reference.as_deref(), Some("B-3"));
+    assert_eq!((told(&world, named).await, told(&world, delivered).await), (Vec::new(), Vec::new()));
+    let settled = world.api.day_sums(&gateway(), day).await.expect("added up")[0].settlement;
+    assert_eq!(settled, BookSum { count: 6, minor: 6 * 12_345 });
 }
