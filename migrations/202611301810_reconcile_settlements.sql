@@ -294,7 +294,7 @@ BEGIN
     SELECT i.* INTO item FROM reconciliation_items i WHERE i.number = of_item FOR UPDATE;
     IF item.number IS NULL THEN
         RETURN 'no_such_item';
-    ELSIF item.status NOT IN ('open', 'waiting') THEN
+    ELSIF item.status NOT IN ('open', 'waiting', 'repaired') THEN
         RETURN 'not_open';
     ELSIF item.class NOT IN ('missing_here', 'amount_mismatch', 'currency_mismatch', 'duplicate_charge') THEN
         RETURN 'nothing_to_repair';
@@ -323,7 +323,10 @@ BEGIN
     END IF;
     at := clock_timestamp();
 
-    IF held.id IS NULL THEN
+    -- What it had held, it may complete.
+    IF item.status = 'repaired' AND (held.status = 'PARKED' AND held.status_reason = 'charge_found') IS NOT TRUE THEN
+        RETURN 'not_open';
+    ELSIF held.id IS NULL THEN
         RETURN 'no_such_payment';
     ELSIF of_version <> held.history_seq THEN
         RETURN 'changed';

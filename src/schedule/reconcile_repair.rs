@@ -111,6 +111,7 @@ async fn repairs(pool: &PgPool, order: &RepairsOrder) -> Result<Repairs, Schedul
             .bind(order.day)
             .bind(after)
             .bind(LISTED_AT_ONCE)
+            .bind(order.power.as_str())
             .fetch_all(pool)
             .await
             .map_err(before_commit)?;

@@ -241,6 +241,22 @@ async fn what_the_report_of_a_day_that_goes_on_shows_is_repaired_at_once_and_the
         let status: String = world.one(&format!("SELECT status FROM payments WHERE id = '{}'", row.id)).await;
         assert_eq!(status, state);
     }
+    // What a line had held when it was found, it completes where programs may, or by a person's word; once.
+    assert_eq!(world.worker.repair_day(&safe()).await.expect("looked at").completed, 0);
+    let automatic = RepairsOrder { power: Power::Automatic, ..safe() };
+    assert_eq!(world.worker.repair_day(&automatic).await.expect("repaired").completed, 1);
+    let status: String = world.one(&format!("SELECT status FROM payments WHERE id = '{}'", rows[0].id)).await;
+    assert_eq!(status, "COMPLETED");
+    assert_eq!(world.worker.repair_day(&automatic).await.expect("looked at").completed, 0);
+    let order = RepairOrder {
+        item: items_of(&world, rows[0].id).await.remove(0).number,
+        by: Operator("key:alice".into()),
+        reason: "once more".into(),
+        version: None,
+        approval: Os.claim_id().0,
+    };
+    let again = world.api.repair_item(&order).await.expect("an answer");
+    assert!(matches!(again, RepairAnswer::Refused(NotRepaired::NotOpen)), "{again:?}");
 }
 
 #[tokio::test]
