@@ -78,6 +78,8 @@ async fn a_gateway_is_paused_and_resumed_with_a_reason_that_everybody_sees() {
     }
     let shown = browser.act(page, "/ui/gateways/sandbox/resume", &[("reason", "they are back")]).await;
     assert!(shown.says("The gateway is called again.") && !shown.says("they are down"), "{}", shown.text);
+    // An open breaker is bad and an open gateway would be good: nobody is left to guess.
+    assert!(shown.says("takes charges") && shown.says("closed: calls go through"), "{}", shown.text);
     let acts: i64 = api.one("SELECT count(*) FROM operator_acts WHERE act LIKE '%_gateway'").await;
     assert_eq!(acts, 2);
     // Without a reason nothing happens, and one that is not there is said not to be.
@@ -122,6 +124,44 @@ async fn a_quarantine_is_entered_and_one_person_alone_does_not_release_it() {
     let mut other = Browser::of(&api, "cy", &["ops:read", "ops:approve"]).await;
     let shown = other.act(page, "/ui/quarantine/release", &release).await;
     assert!(shown.says("Claims go on") && shown.says("whatever was missing"), "{}", shown.text);
+}
+
+#[tokio::test]
+async fn the_way_out_of_a_quarantine_is_shown_step_by_step_and_its_instant_can_be_changed() {
+    let api = Api::start(|_| {}).await;
+    with_gateway(&api).await;
+    let mut bo = Browser::of(&api, "bo", &["ops:read", "ops:approve"]).await;
+    let page = "/ui/quarantine";
+    assert!(bo.open(page).await.says("Claims are made; nothing has to be done."));
+    let shown = bo.act(page, page, &[("reason", "a disk was lost")]).await;
+    for text in [
+        "The way out",
+        "Know since when commits are missing",
+        "as key:bo says",
+        "Reports that are still to be compared",
+        "<code>punctual reconcile run --gateway sandbox --day ",
+        "The last of them can be had from",
+        "Nobody has asked yet.",
+        "<code>punctual quarantine release --anyway --reason …</code>",
+    ] {
+        assert!(shown.says(text), "{text}: {}", shown.text);
+    }
+    let days = shown.text.matches("<td class=\"whole\">").count();
+    // Another instant asks for other days, and takes the first word back.
+    let asked = [("reason", "nothing is left to wait for"), ("anyway", "true")];
+    assert!(bo.act(page, "/ui/quarantine/release", &asked).await.says("The word is void from"));
+    let earlier = (chrono::Utc::now() - chrono::TimeDelta::days(3)).to_rfc3339();
+    let fields = [("alters", "true"), ("lostFrom", earlier.as_str()), ("reason", "the backup is older")];
+    let shown = bo.act(page, page, &fields).await;
+    assert!(shown.says("The instant is changed."), "{}", shown.text);
+    assert!(shown.says(&earlier[..10]) && shown.says("Nobody has asked yet."), "{}", shown.text);
+    assert!(shown.text.matches("<td class=\"whole\">").count() > days, "more days: {}", shown.text);
+    let later = (chrono::Utc::now() + chrono::TimeDelta::hours(1)).to_rfc3339();
+    let fields = [("alters", "true"), ("lostFrom", later.as_str()), ("reason", "a mistake")];
+    assert!(bo.act(page, page, &fields).await.says("said refused"));
+    let mut viewer = Browser::of(&api, "ana", &["ops:read"]).await;
+    let shown = viewer.open(page).await;
+    assert!(shown.says("The way out") && !shown.says("<details class=\"act\">"), "{}", shown.text);
 }
 
 #[tokio::test]

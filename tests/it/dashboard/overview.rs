@@ -1,7 +1,7 @@
 //! The first page: the last hour and the next, made of the last look of the process.
 
 use super::browser::Browser;
-use crate::support::api::Api;
+use crate::support::api::{Api, pages};
 use chrono::{SecondsFormat, TimeDelta, Utc};
 use serde_json::json;
 
@@ -44,4 +44,20 @@ async fn what_a_page_loads_comes_from_here_and_is_kept_for_a_year() {
     }
     assert!(loaded >= 6, "{loaded} files");
     assert_eq!(browser.get("/ui/assets/punctual.0000000000000000.css").await.status, 404);
+}
+
+#[tokio::test]
+async fn what_is_on_purpose_where_things_are_tried_out_is_said_quietly() {
+    // The tests' own server does not wait for its disk, unless it was asked to.
+    let is_durable = std::env::var("PUNCTUAL_DURABLE").is_ok_and(|is| is == "1");
+    for (environment, shouts) in [("tests", !is_durable), ("development", false)] {
+        let mut config = pages();
+        config.dashboard.environment = environment.into();
+        let api = Api::start_showing(config).await;
+        let mut browser = Browser::of(&api, "ana", &["ops:read"]).await;
+        let page = browser.open("/ui").await;
+        assert_eq!(page.says("<strong>durability</strong>"), shouts, "{environment}: {}", page.text);
+        assert_eq!(page.says("not safe from a crash"), environment == "development", "{}", page.text);
+        assert!(page.says("no relay is at work"), "the rest is said as loudly: {}", page.text);
+    }
 }

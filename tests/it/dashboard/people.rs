@@ -55,6 +55,18 @@ async fn one_payment_is_shown_whole_and_its_payee_by_an_act_that_is_on_record() 
         assert!(page.says(text), "{text}: {}", page.text);
     }
     assert!(!page.says("secret-payee") && !page.says("/redrive"), "a viewer acts on nothing: {}", page.text);
+    let heading =
+        page.text.split_once("<h1>").and_then(|(_, rest)| rest.split_once("</h1>")).expect("a heading").0;
+    assert!(heading.contains("12.50 EUR") && heading.contains("PARKED"), "{heading}");
+    // Each thing once: what it is, what happens next, why not, and the commands out of the way.
+    let (before, _) = page.text.split_once("<caption>Everything that happened").expect("its history");
+    assert_eq!(before.matches(&format!("<code class=\"id\">{parked}</code>")).count(), 1, "{before}");
+    assert_eq!(before.matches("class=\"chip parked\"").count(), 1, "{before}");
+    assert!(
+        before.contains("In words, with the commands") && before.contains("<code>punctual parked "),
+        "{before}"
+    );
+    assert!(before.contains("<dt>Not Release under a new key"), "{before}");
     let mut operator = Browser::of(&site.api, "bo", &OPERATES).await;
     let page = operator.open(&way).await;
     assert!(page.says(&format!("action=\"{way}/redrive\"")) && !page.says("secret-payee"), "{}", page.text);
