@@ -100,8 +100,8 @@ pub(super) fn advice(view: &QuarantineView) -> String {
         None => "all of it can be had now".to_owned(),
     };
     format!(
-        "Nothing is charged until two people release it. lacks says what comes first, each with its command; {wait}. \
-         Whoever cannot wait for that: two people, each with `punctual quarantine release --anyway --reason …`, within a \
+        "Nothing is charged until two people release it. What is missing (`lacks`) comes first, each with its command; \
+         {wait}. Whoever cannot wait for that: two people, each with `punctual quarantine release --anyway --reason …`, within a \
          day of each other. Then a payment that was charged in the lost time and stands in no compared report is sent \
          again: under its own key, which is the same charge while the gateway remembers the key, and a second one after \
          that. So compare first what can be compared now, today's report as far as it goes included. Refunds wait \
