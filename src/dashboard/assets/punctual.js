@@ -166,8 +166,22 @@
     drawFlow(past, coming);
     drawLate(past, Number(table.dataset.promise));
   };
+  // A table that is wider than its place is scrolled by keyboard too.
+  const reach = () => {
+    document.querySelectorAll(".table:not(.scroll)").forEach((box) => {
+      if (box.scrollWidth <= box.clientWidth) {
+        ["tabindex", "role", "aria-label"].forEach((name) => box.removeAttribute(name));
+        return;
+      }
+      const caption = box.querySelector("caption");
+      box.tabIndex = 0;
+      box.setAttribute("role", "region");
+      box.setAttribute("aria-label", caption ? caption.textContent.trim() : "a table");
+    });
+  };
   let width = 0;
   addEventListener("resize", () => {
+    reach();
     if (Math.abs(innerWidth - width) < 8) return;
     width = innerWidth;
     draw();
@@ -209,6 +223,7 @@
       const keep = keeping(now);
       now.innerHTML = look.now;
       keep(now);
+      reach();
     }
     const minutes = $("minutes");
     if (minutes && minutes.innerHTML !== look.minutes) {
@@ -252,6 +267,7 @@
   document.addEventListener("htmx:afterSwap", () => {
     shown = Date.now();
     keep($("page"));
+    reach();
     draw();
   });
   setInterval(() => {
@@ -273,6 +289,7 @@
     });
   });
 
+  reach();
   draw();
   open();
 })();
