@@ -101,11 +101,11 @@ pub(super) fn advice(view: &QuarantineView) -> String {
     };
     format!(
         "Nothing is charged until two people release it. What is missing (`lacks`) comes first, each with its command; \
-         {wait}. Whoever cannot wait for that: two people, each with `punctual quarantine release --anyway \
-         --reason …`, within a day of each other. Then a payment that was charged in the lost time \
-         and stands in no compared report is sent again: under its own key, which is the same charge while the gateway remembers the key, and a second one after \
-         that. So compare first what can be compared now, today's report as far as it goes included. Refunds wait \
-         either way until all days are compared."
+         {wait}. Whoever cannot wait for that: two people, each with `punctual quarantine release --anyway --reason …`, \
+         within a day of each other. Then a payment that was charged in the lost time and stands in no compared report \
+         is sent again: under its own key, which is the same charge while the gateway remembers the key, and a second \
+         one after that. So compare first what can be compared now, today's report as far as it goes included. Refunds \
+         wait either way until all days are compared."
     )
 }
 
