@@ -136,8 +136,9 @@ impl Lively {
         let file = folder.path().join("report.ndjson");
         std::fs::write(&file, sandbox(day, &lines)).expect("a file");
         let (day, file) = (day.to_string(), file.display().to_string());
-        let told =
-            self.site.tell(&["reconcile", "run", "--gateway", "sandbox", "--day", &day, "--file", &file]);
+        let of_day = ["reconcile", "run", "--gateway", "sandbox", "--day", &day];
+        let of_file = ["--file", &file, "--format", "sandbox"];
+        let told = self.site.tell(&[&of_day[..], &of_file[..]].concat());
         assert!(matches!(told.0, Some(0 | 10 | 11)), "{}", told.1);
     }
 
