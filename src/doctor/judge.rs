@@ -121,7 +121,8 @@ pub(super) fn lineage(seen: &Durability) -> Finding {
 
 /// `offset`: how far the database is certainly ahead of this host, whatever the round trip took.
 pub(super) fn clock(offset: TimeDelta, tolerance: TimeDelta) -> Finding {
-    let saw = format!("the database is {} ms ahead of this host", offset.num_milliseconds());
+    let way = if offset < TimeDelta::zero() { "behind" } else { "ahead of" };
+    let saw = format!("the database is {} ms {way} this host", offset.num_milliseconds().abs());
     let fix = "mend the time service (chronyd, systemd-timesyncd) on this host or the database's";
     if offset.abs() > tolerance {
         Finding::bad(

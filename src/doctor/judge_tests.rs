@@ -88,6 +88,9 @@ fn a_clock_is_judged_by_what_the_workers_tolerate() {
         [of(0), of(100), of(-101), of(500), of(501), of(-700)],
         [Level::Fine, Level::Fine, Level::Warn, Level::Warn, Level::Bad, Level::Bad]
     );
+    let saw = |ms| clock(TimeDelta::milliseconds(ms), tolerance).saw;
+    assert_eq!(saw(-700), "the database is 700 ms behind this host");
+    assert_eq!(saw(501), "the database is 501 ms ahead of this host");
 }
 
 #[test]
