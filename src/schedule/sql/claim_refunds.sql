@@ -13,15 +13,15 @@ WITH moment AS MATERIALIZED (
       -- R4: a key is unique only within its account.
       AND (r.account IS NULL OR r.account = $2)
       AND (SELECT lineage_is_released() AND NOT refunds_are_held($1))
-      -- A report that counts has it, by its own key, or has one of this payment that nobody here knows: sent again it may
-      -- be a second one. One that is unknown is asked about, not sent anew. A repair ends it, or a withdrawn report.
+      -- A report that counts has it, by its own key, or has one of this payment that nobody here knows, or that stands
+      -- here as never sent: sent again it may be a second one. One that is unknown is asked about, not sent anew. A repair ends it, or a withdrawn report.
       AND (r.status <> 'approved' OR NOT EXISTS (
           SELECT 1 FROM reconciliation_items i
           JOIN reconciliation_runs u ON u.id = (i.evidence ->> 'run')::uuid AND u.status IN ('loaded', 'compared')
           WHERE i.payment_id = r.payment_id AND i.gateway = r.gateway AND i.class = 'refund_mismatch'
             AND (i.field IN ('status', 'refund') AND (i.refund_id = r.id OR i.key = r.id::text)
                    AND i.status <> 'superseded'
-                 OR i.field = 'refund' AND i.status IN ('open', 'waiting'))))
+                 OR i.field IN ('status', 'refund') AND i.status IN ('open', 'waiting'))))
       -- A payment that was released again has its own claims; what is given back waits for their end. One that
       -- ended otherwise may have a late charge on record.
       AND EXISTS (SELECT 1 FROM payments p

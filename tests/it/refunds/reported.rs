@@ -142,6 +142,33 @@ async fn a_report_that_was_withdrawn_holds_no_refund() {
     assert_eq!(claims(&site).await, 1);
 }
 
+#[tokio::test]
+async fn a_refund_that_was_allowed_in_the_lost_time_only_is_not_given_back_under_another_key() {
+    let site = Site::start().await;
+    let (refund, of, name) = given_back_and_forgotten(&site).await;
+    // The backup is of before its approval, which nobody gave again in time.
+    let acts = [
+        format!(
+            "UPDATE refunds SET status = 'rejected', finished_at = now(), next_attempt_at = NULL, approved_by = NULL,
+                 approved_at = NULL WHERE id = '{}'",
+            refund.id
+        ),
+        "UPDATE refunded_charges SET reserved_minor = 0".to_owned(),
+    ];
+    behind_the_guards(&mut site.world.sql().await, &acts).await;
+    site.allowed("r2", &of, None).await;
+    let day = days_ago(&site.world, 0).await;
+    reconcile(&site.world, day, &[line(&of, &name, Some(&refund), day)]).await;
+    assert_eq!(claims(&site).await, 0, "the first one went back");
+    assert_eq!(repaired(&site).await.refused.get(&NotRepaired::NothingToRepair), Some(&1));
+    assert_eq!(claims(&site).await, 0, "until a person has looked");
+    let item =
+        items_of(&site.world, of.0).await.into_iter().find(|it| it.what.class == Class::RefundMismatch);
+    let dismissed = site.world.api.dismiss_item(item.expect("found").number, &alice(), "it is another").await;
+    assert_eq!(dismissed.expect("an answer"), Ok(()));
+    assert_eq!(claims(&site).await, 1);
+}
+
 fn order(item: i64) -> RepairOrder {
     RepairOrder {
         item,
