@@ -73,11 +73,29 @@ enum Welcome {
     LogInFirst(String),
 }
 
+/// The page that an act belongs to: where "again", another theme and `r` lead from what it answers.
+fn page_of(act: &str) -> &str {
+    let is_page = |path: &&str| {
+        let parts = |path: &str| path.split('/').count();
+        super::ROUTES.iter().filter(|route| route.method == "get" && !route.path.contains('*')).any(|route| {
+            let mut pairs = route.path.split('/').zip(path.split('/'));
+            parts(route.path) == parts(path) && pairs.all(|(of, part)| of == part || of.starts_with('{'))
+        })
+    };
+    let above = |path: &&str| path.rsplit_once('/').map(|(above, _)| above);
+    let ways = std::iter::successors(Some(act), |path| above(path));
+    ways.into_iter().find(is_page).unwrap_or("/ui")
+}
+
 /// What a browser sent besides a login: nothing that anybody may act by.
 fn visit(ui: &Ui, request: &Request, login: Option<&Login>) -> Visit {
     let headers = request.headers();
     let door = || ui.door_of(headers).map(|id| ui.0.seal.token(&id)).unwrap_or_default();
-    let at = request.uri().path_and_query().map_or("/ui", |at| at.as_str());
+    let uri = request.uri();
+    let at = match *request.method() {
+        Method::GET | Method::HEAD => uri.path_and_query().map_or("/ui", |at| at.as_str()),
+        _ => page_of(uri.path()),
+    };
     Visit {
         token: login.map_or_else(door, |login| ui.0.seal.token(&login.id)),
         theme: cookie(headers, show::THEME).map(Theme::named).unwrap_or_default(),
@@ -207,6 +225,20 @@ fn led_by_script(way: &str) -> Response<Body> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_act_answers_leads_back_to_a_page_that_can_be_looked_at() {
+        for (act, page) in [
+            ("/ui/payments/7/payee", "/ui/payments/7"),
+            ("/ui/gateways/sandbox/pause", "/ui/gateways"),
+            ("/ui/quarantine/release", "/ui/quarantine"),
+            ("/ui/bulks", "/ui/bulks"),
+            ("/ui/switches", "/ui"),
+            ("/ui/login", "/ui/login"),
+        ] {
+            assert_eq!(page_of(act), page, "{act}");
+        }
+    }
 
     #[test]
     fn a_form_from_another_origin_is_refused_and_one_that_names_none_is_judged_by_its_token() {

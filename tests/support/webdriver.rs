@@ -197,6 +197,14 @@ impl Window {
         self.post(&format!("element/{element}/click"), &json!({})).await;
     }
 
+    /// Clicks what leads to another page, and waits until that is there.
+    pub async fn follow(&self, selector: &str) {
+        self.run("window.left = true", &[]).await;
+        self.click(selector).await;
+        let there = "return window.left === undefined && document.readyState === 'complete'";
+        self.until("the next page is there", Duration::from_secs(15), there).await;
+    }
+
     /// Types into the field that a selector finds first, in place of what is there.
     ///
     /// # Panics

@@ -74,6 +74,9 @@ async fn one_payment_is_shown_whole_and_its_payee_by_an_act_that_is_on_record() 
     let fields: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let shown = operator.post(&format!("{way}/payee"), &fields).await;
     assert!(shown.status == 200 && shown.says("secret-payee") && shown.says("show_payee"), "{}", shown.text);
+    // Shown anew it is the payment's page, which shows no payee.
+    assert!(shown.says(&format!("hx-get=\"{way}\"")), "{}", shown.text);
+    assert!(shown.says(&format!("name=\"back\" value=\"{way}\"")), "{}", shown.text);
     let again = operator.open(&way).await;
     assert!(!again.says("secret-payee"), "it was shown once: {}", again.text);
     let acts = operator.open(&format!("/ui/acts?subject={parked}")).await;

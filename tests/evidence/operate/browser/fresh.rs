@@ -9,10 +9,10 @@ use crate::support::webdriver::{Driver, ESCAPE, Window};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// Longer than the page of gateways waits before it shows itself anew (5 s), twice.
-const WATCHED: Duration = Duration::from_secs(12);
+/// Longer than the page of gateways waits before it shows itself anew (5 s).
+const WATCHED: Duration = Duration::from_secs(8);
 /// The same for the list of what is parked (15 s).
-const PICKED: Duration = Duration::from_secs(20);
+const PICKED: Duration = Duration::from_secs(17);
 /// A page that was cut off is live again so soon after the way is free.
 const RESUMES: Duration = Duration::from_secs(15);
 
@@ -36,10 +36,10 @@ pub(super) async fn a_hidden_tab_asks_for_nothing(figures: &mut Figures, site: &
     window.go(&format!("{}/ui/gateways", site.url())).await;
     live(&window).await;
     let seen = asked(&window, WATCHED).await;
-    figures.met("requests in 12 s while it is seen", seen);
+    figures.met("requests in 8 s while it is seen", seen);
     window.hide().await;
     let hidden = asked(&window, WATCHED).await;
-    figures.holds("requests in 12 s while it is hidden", hidden, "0", Holds(hidden == 0));
+    figures.holds("requests in 8 s while it is hidden", hidden, "0", Holds(hidden == 0));
     window.asked().await;
     let began = Instant::now();
     window.show().await;
@@ -72,15 +72,15 @@ pub(super) async fn nothing_changes_under_a_hand(figures: &mut Figures, site: &L
     live(&window).await;
     window.press("?").await;
     let with_dialog = pages(&window, WATCHED).await;
-    figures.holds("shown anew in 12 s under an open dialog", with_dialog, "0", Holds(with_dialog == 0));
+    figures.holds("shown anew in 8 s under an open dialog", with_dialog, "0", Holds(with_dialog == 0));
     window.press(ESCAPE).await;
     window.click("details.act summary").await;
     let with_form = pages(&window, WATCHED).await;
-    figures.holds("shown anew in 12 s under an open form", with_form, "0", Holds(with_form == 0));
+    figures.holds("shown anew in 8 s under an open form", with_form, "0", Holds(with_form == 0));
     window.click("details.act summary").await;
     window.run("document.activeElement.blur()", &[]).await;
     let after = pages(&window, WATCHED).await;
-    figures.met("shown anew in 12 s when both are shut", after);
+    figures.met("shown anew in 8 s when both are shut", after);
 
     window.go(&format!("{}/ui/parked", site.url())).await;
     live(&window).await;
@@ -90,7 +90,7 @@ pub(super) async fn nothing_changes_under_a_hand(figures: &mut Figures, site: &L
     let ticked =
         window.is("return document.querySelectorAll('#page tbody input:checked').length === 1").await;
     figures.holds(
-        "shown anew in 20 s while a row is ticked",
+        "shown anew in 17 s while a row is ticked",
         with_rows,
         "0, and it stays ticked",
         Holds(with_rows == 0 && ticked),
@@ -98,7 +98,7 @@ pub(super) async fn nothing_changes_under_a_hand(figures: &mut Figures, site: &L
     window.click("#page tbody input[type=checkbox]").await;
     window.run("document.activeElement.blur()", &[]).await;
     let after = pages(&window, PICKED).await;
-    figures.met("shown anew in 20 s when none is ticked", after);
+    figures.met("shown anew in 17 s when none is ticked", after);
     window.close().await;
 }
 

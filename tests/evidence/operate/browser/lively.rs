@@ -15,13 +15,14 @@ use punctual::domain::settlement::Kind;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-const SETTINGS: [(&str, &str); 14] = [
+const SETTINGS: [(&str, &str); 15] = [
     ("dashboard.secure_cookie", "false"),
     ("dashboard.environment", "evidence"),
     ("dashboard.logins_per_address", "0"),
     ("gateway.total_timeout", "3s"),
     ("gateway.connect_timeout", "1s"),
     ("gateway.refunds", "true"),
+    ("gateway.rate", "100"),
     ("worker.late_by", "2s"),
     ("ladder.retry", "2s"),
     ("ladder.reask", "2s"),
@@ -225,6 +226,13 @@ impl Lively {
     pub(super) async fn releasable(&self) -> String {
         let found = self.listed("/v1/ops/parked?q=reason:budget_exhausted%20amount:..5000&limit=1").await;
         found[0]["paymentId"].as_str().expect("one is parked").to_owned()
+    }
+
+    /// A bulk action that takes some seconds.
+    pub(super) async fn slow_bulk(&self) -> String {
+        let found = self.listed("/v1/ops/bulk-redrives").await;
+        let slow = found.iter().find(|bulk| bulk["ratePerS"] == 1).expect("one was made");
+        slow["bulkId"].as_str().expect("an id").to_owned()
     }
 
     /// The state that a payment is in.
