@@ -75,16 +75,23 @@ enum Welcome {
 
 /// The page that an act belongs to: where "again", another theme and `r` lead from what it answers.
 fn page_of(act: &str) -> &str {
-    let is_page = |path: &&str| {
-        let parts = |path: &str| path.split('/').count();
-        super::ROUTES.iter().filter(|route| route.method == "get" && !route.path.contains('*')).any(|route| {
-            let mut pairs = route.path.split('/').zip(path.split('/'));
-            parts(route.path) == parts(path) && pairs.all(|(of, part)| of == part || of.starts_with('{'))
-        })
-    };
-    let above = |path: &&str| path.rsplit_once('/').map(|(above, _)| above);
-    let ways = std::iter::successors(Some(act), |path| above(path));
-    ways.into_iter().find(is_page).unwrap_or("/ui")
+    let mut path = act;
+    while !is_page(path) {
+        match path.rsplit_once('/') {
+            Some((above, _)) => path = above,
+            None => return "/ui",
+        }
+    }
+    path
+}
+
+/// Can this path be looked at?
+fn is_page(path: &str) -> bool {
+    let length = path.split('/').count();
+    super::ROUTES.iter().filter(|route| route.method == "get" && !route.path.contains('*')).any(|route| {
+        let mut pairs = route.path.split('/').zip(path.split('/'));
+        route.path.split('/').count() == length && pairs.all(|(of, part)| of == part || of.starts_with('{'))
+    })
 }
 
 /// What a browser sent besides a login: nothing that anybody may act by.
