@@ -53,26 +53,7 @@ pub(super) async fn the_way_by_keyboard(figures: &mut Figures, site: &Lively, dr
     let opened = format!("return location.pathname === '/ui/payments/{id}'");
     window.until("the payment is open", SOON, &opened).await;
 
-    let on_release = "return document.activeElement.matches('summary') && document.activeElement.textContent.startsWith('Release')";
-    let pressed = tabs(&window, TAB, on_release).await;
-    figures.holds("presses on its page to the release", pressed, &format!("≤ {FAR}"), Holds(pressed <= FAR));
-    window.press(ENTER).await;
-    let in_reason = "return document.activeElement.name === 'reason'";
-    tabs(&window, TAB, in_reason).await;
-    window.press(&format!("the card works again, ticket PAY-1{ENTER}")).await;
-    window.until("it says what came of it", SOON, "return !!document.querySelector('#page .said')").await;
-    let said = window.text("return document.querySelector('#page .said strong').textContent").await;
-    let state = site.status(&id).await;
-    let is_released = state != "PARKED" && window.is("return !!document.querySelector('.said.done')").await;
-    figures.holds(
-        "a release with a reason",
-        format!("{said} {state}"),
-        "not PARKED any more",
-        Holds(is_released),
-    );
-    let told = window.is("return document.getElementById('page').textContent.includes('ticket PAY-1')").await;
-    figures.holds("the reason stands in its own history", word(told), "yes", Holds(told));
-
+    released(figures, site, &window, &id).await;
     shown_anew(figures, &window).await;
     let on_leave = "return document.activeElement.textContent.trim() === 'Log out'";
     // The header stands before the content.
@@ -89,6 +70,29 @@ pub(super) async fn the_way_by_keyboard(figures: &mut Figures, site: &Lively, dr
     let mouse = window.text("return sessionStorage.getItem('mouse') || '0'").await;
     figures.holds("events of a mouse on all of these pages", &mouse, "0", Holds(mouse == "0"));
     window.close().await;
+}
+
+/// On the page of a payment: to the release, its reason, and what comes of it.
+async fn released(figures: &mut Figures, site: &Lively, window: &Window, id: &str) {
+    let on_release = "return document.activeElement.matches('summary') && document.activeElement.textContent.startsWith('Release')";
+    let pressed = tabs(window, TAB, on_release).await;
+    figures.holds("presses on its page to the release", pressed, &format!("≤ {FAR}"), Holds(pressed <= FAR));
+    window.press(ENTER).await;
+    let in_reason = "return document.activeElement.name === 'reason'";
+    tabs(window, TAB, in_reason).await;
+    window.press(&format!("the card works again, ticket PAY-1{ENTER}")).await;
+    window.until("it says what came of it", SOON, "return !!document.querySelector('#page .said')").await;
+    let said = window.text("return document.querySelector('#page .said strong').textContent").await;
+    let state = site.status(id).await;
+    let is_released = state != "PARKED" && window.is("return !!document.querySelector('.said.done')").await;
+    figures.holds(
+        "a release with a reason",
+        format!("{said} {state}"),
+        "not PARKED any more",
+        Holds(is_released),
+    );
+    let told = window.is("return document.getElementById('page').textContent.includes('ticket PAY-1')").await;
+    figures.holds("the reason stands in its own history", word(told), "yes", Holds(told));
 }
 
 /// `?` and `r`.

@@ -131,7 +131,7 @@ impl Lively {
         let lines = [
             booked(Some(failed), "ch_9001", 1_250, day),
             booked(Some(nobody), "ch_9002", 990, day),
-            booked(None, "ch_9003", 4_200, day),
+            booked(Some("order-4711".to_owned()), "ch_9003", 4_200, day),
         ];
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("report.ndjson");
