@@ -253,7 +253,8 @@ async fn open(
         intake.surveying(Arc::new(ring))
     };
     let desk = operations::Desk::new(intake.clone(), &process.config.operations)
-        .knowing(&process.config.gateway, &process.config.reconcile);
+        .knowing(&process.config.gateway, &process.config.reconcile)
+        .examining(&process.config, process.clock.clone());
     let desk = desk.routes();
     let tools = (process.clock.clone(), process.dice.clone());
     let stop = Some(process.shutdown.receiver());

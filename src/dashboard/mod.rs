@@ -29,7 +29,6 @@ mod forecast;
 mod frame;
 mod gateways;
 mod guard;
-mod kept;
 mod overview;
 mod parked;
 mod payment;
@@ -56,6 +55,7 @@ use crate::intake::{Attempts, Intake, Needs};
 use crate::platform::clock::SharedClock;
 use crate::platform::config::Config;
 use crate::platform::dice::SharedDice;
+use crate::platform::kept::Kept;
 use crate::schedule::Postgres;
 use axum::Router;
 use std::num::NonZeroU32;
@@ -74,7 +74,7 @@ struct Inner {
     config: Config,
     seal: seal::Seal,
     attempts: Option<Attempts>,
-    problems: kept::Kept<Vec<Finding>>,
+    problems: Kept<Vec<Finding>>,
     pulse: pulse::Pulse,
     /// Names this life of the process, in the numbers of its streams.
     run: String,
@@ -101,7 +101,7 @@ impl Ui {
             attempts: attempts.map(|a_minute| Attempts::new(a_minute, &clock)),
             clock,
             config: config.clone(),
-            problems: kept::Kept::default(),
+            problems: Kept::default(),
             pulse: pulse::Pulse::default(),
             run: format!("{:016x}", dice.bits() >> 64),
             seal: seal::Seal::of(intake.schedule().installation_secret(), dice),

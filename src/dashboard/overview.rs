@@ -12,23 +12,15 @@ use super::show::{self, Shown};
 use super::text::{self, Html};
 use super::{Frame, Place, Ui, Viewer};
 use crate::domain::forecast::{Precision, drain};
-use crate::domain::lateness::{BOUNDS_MS, Late, percentile};
+use crate::domain::lateness::{Late, PROMISE_MS, percentile};
 use crate::intake::Account;
-use crate::schedule::{GatewayStanding, Minute};
+use crate::schedule::{Backlog, Forecast, GatewayStanding, Hour, Minute};
+use crate::story::{self, Figure, Waits, within};
 use askama::Template;
 use axum::extract::State;
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// The promise, in milliseconds.
-const PROMISE_MS: i32 = 60_000;
-/// Counts of what waits go no further.
-const MOST: i64 = 10_000;
-/// Older than that, an outcome that nobody knows is somebody's to look at.
-const UNKNOWN_FOR: Duration = Duration::from_secs(900);
-/// The late scan takes what is so overdue.
-const LATE_SCAN: Duration = Duration::from_secs(15);
 
 #[derive(Template)]
 #[template(path = "overview.html")]
@@ -45,42 +37,9 @@ pub(super) async fn page(State(ui): State<Ui>, viewer: Viewer) -> Shown {
     show::page(&Page { frame: ui.frame(&viewer, Place::Overview).await, now, minutes })
 }
 
-/// How something stands: its colour, its shape and its word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tone {
-    Good,
-    Look,
-    Bad,
-    Quiet,
-}
-
-impl Tone {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Good => "good",
-            Self::Look => "look",
-            Self::Bad => "bad",
-            Self::Quiet => "quiet",
-        }
-    }
-
-    fn shape(self) -> &'static str {
-        match self {
-            Self::Good => "✓",
-            Self::Look => "△",
-            Self::Bad => "▲",
-            Self::Quiet => "",
-        }
-    }
-}
-
-/// One number with what it means.
+/// One number with what it means, and the page that says more.
 struct Tile {
-    label: &'static str,
-    value: String,
-    note: String,
-    tone: Tone,
-    /// The page that says more.
+    figure: Figure,
     way: &'static str,
 }
 
@@ -88,7 +47,7 @@ struct Tile {
 impl Tile {
     /// Too long for the large letters of a number.
     fn is_long(&self) -> bool {
-        self.value.chars().count() > 9
+        self.figure.value.chars().count() > 9
     }
 }
 
@@ -139,182 +98,73 @@ impl Now {
     }
 }
 
-/// The whole hour in one.
-#[derive(Debug, Default)]
-struct Hour {
-    completed: i64,
-    retried: i64,
-    unknown: i64,
-    parked: i64,
-    failed: i64,
-    cancelled: i64,
-    late: Vec<i64>,
-}
-
-impl Hour {
-    fn of(minutes: &[Minute]) -> Self {
-        let mut hour = Self { late: vec![0; BOUNDS_MS.len() + 1], ..Self::default() };
-        for minute in minutes {
-            hour.completed += minute.completed;
-            hour.retried += minute.retried;
-            hour.unknown += minute.unknown;
-            hour.parked += minute.parked;
-            hour.failed += minute.failed;
-            hour.cancelled += minute.cancelled;
-            for (sum, count) in hour.late.iter_mut().zip(&minute.late) {
-                *sum += count;
-            }
-        }
-        hour
-    }
-
-    /// First claims later than the promise.
-    fn broken(&self) -> i64 {
-        let kept = BOUNDS_MS.iter().filter(|bound| **bound <= PROMISE_MS).count();
-        self.late.iter().skip(kept).sum()
-    }
-}
-
 /// Tiles, outcomes and gateways.
 pub(super) fn now(seen: &Seen, account: &Account) -> Html {
     let minutes = seen.pulse.as_ref().map(|pulse| pulse.minutes.as_slice()).unwrap_or_default();
     let hour = Hour::of(minutes);
-    let mut tiles = vec![late(&hour), completed(&hour, minutes)];
-    tiles.extend(waiting(seen));
-    tiles.push(next(seen, account));
     text::written(&Now {
-        tiles,
+        tiles: tiles(seen, &hour, minutes, account),
         parts: parts(&hour),
         gateways: seen.gateways.iter().map(|standing| row(seen, standing)).collect(),
         stale_since: seen.is_stale.then(|| format!("{} UTC", seen.at.format("%Y-%m-%d %H:%M:%S"))),
     })
 }
 
-/// What a percentile is known to be, in words.
-fn within(late: Late) -> String {
-    match late {
-        Late::Below(ms) => format!("< {}", text::milliseconds(i64::from(ms))),
-        Late::Beyond(ms) => format!("> {}", text::milliseconds(i64::from(ms))),
+/// Where each figure of [`figures`] leads, in their order.
+const WAYS: [&str; 7] = [
+    "",
+    "/ui/payments?q=status:COMPLETED",
+    "/ui/forecast",
+    "/ui/payments?q=status:UNKNOWN",
+    "/ui/parked",
+    "/ui/workers",
+    "/ui/forecast",
+];
+
+fn tiles(seen: &Seen, hour: &Hour, minutes: &[Minute], account: &Account) -> Vec<Tile> {
+    let waits = seen.pulse.as_ref().map(|pulse| waits(&pulse.waiting));
+    let whole = minutes.iter().rev().find(|minute| minute.due.is_some()).map(|minute| minute.completed);
+    let late = story::lateness(hour.percentile(500).zip(hour.percentile(990)), hour.broken());
+    let figures = [late, story::completed(hour.completed, whole)]
+        .into_iter()
+        .chain(story::waiting(&waits.unwrap_or_default()))
+        .chain([story::coming(seen.forecast.as_ref().map(|forecast| coming(forecast, account)))]);
+    let tiles = figures.zip(WAYS).map(|(figure, way)| Tile { figure, way });
+    // What waits is not said before anything was seen.
+    tiles
+        .enumerate()
+        .filter(|(at, _)| waits.is_some() || !(2..6).contains(at))
+        .map(|(_, tile)| tile)
+        .collect()
+}
+
+fn waits(backlog: &Backlog) -> Waits {
+    let open = &backlog.open;
+    Waits {
+        due: open.due,
+        oldest_due: backlog.oldest_due.iter().map(|(_, overdue)| *overdue).max().unwrap_or_default(),
+        unknown: open.unknown,
+        oldest_unknown: open.oldest_unknown,
+        parked: open.parked,
+        processing: open.processing,
+        lease_overdue: open.lease_overdue,
     }
 }
 
-/// Lateness of the first claims.
-fn late(hour: &Hour) -> Tile {
-    let label = "Lateness p50 / p99";
-    let Some((p50, p99)) = percentile(&hour.late, 500).zip(percentile(&hour.late, 990)) else {
-        let note = "nothing fell due in the last hour".to_owned();
-        return Tile { label, value: "–".into(), note, tone: Tone::Quiet, way: "" };
-    };
-    let broken = hour.broken();
-    let is_p99_kept = matches!(p99, Late::Below(ms) if ms <= PROMISE_MS);
-    let (tone, note) = match (broken, is_p99_kept) {
-        (0, _) => (Tone::Good, "every one within 60 s".to_owned()),
-        (_, true) => (Tone::Look, format!("{} later than 60 s", text::count(broken))),
-        (_, false) => (Tone::Bad, format!("{} later than 60 s", text::count(broken))),
-    };
-    Tile { label, value: format!("{} / {}", within(p50), within(p99)), note, tone, way: "" }
-}
-
-fn completed(hour: &Hour, minutes: &[Minute]) -> Tile {
-    let last = minutes.iter().rev().find(|minute| minute.due.is_some());
-    let (note, tone) = match last {
-        Some(last) => (format!("{} in the last whole minute", text::count(last.completed)), Tone::Quiet),
-        None => ("no keeper adds them up".to_owned(), Tone::Look),
-    };
-    let (label, value) = ("Completed in the last hour", text::count(hour.completed));
-    Tile { label, value, note, tone, way: "/ui/payments?q=status:COMPLETED" }
-}
-
-/// A number that was counted up to a bound.
-fn bounded(count: i64) -> String {
-    format!("{}{}", text::count(count.min(MOST)), if count >= MOST { "+" } else { "" })
-}
-
-fn age(age: Duration) -> String {
-    text::length(TimeDelta::from_std(age).unwrap_or(TimeDelta::MAX))
-}
-
-/// What waits: for its turn, for an answer, for a person.
-fn waiting(seen: &Seen) -> Vec<Tile> {
-    let Some(backlog) = seen.pulse.as_ref().map(|pulse| &pulse.waiting) else { return Vec::new() };
-    let open = &backlog.open;
-    let oldest = backlog.oldest_due.iter().map(|(_, overdue)| *overdue).max().unwrap_or_default();
-    let promise = Duration::from_millis(u64::from(PROMISE_MS.unsigned_abs()));
-    let due = Tile {
-        label: "Due and waiting",
-        value: bounded(open.due),
-        note: if oldest.is_zero() {
-            "nothing waits".into()
-        } else {
-            format!("the oldest for {}", age(oldest))
-        },
-        tone: match oldest {
-            oldest if oldest > promise => Tone::Bad,
-            oldest if oldest > LATE_SCAN => Tone::Look,
-            _ => Tone::Good,
-        },
-        way: "/ui/forecast",
-    };
-    let unknown = Tile {
-        label: "Outcome unknown",
-        value: bounded(open.unknown),
-        note: if open.unknown == 0 {
-            "every outcome is known".into()
-        } else {
-            format!("the oldest for {}; they are asked about", age(open.oldest_unknown))
-        },
-        tone: match open.unknown {
-            0 => Tone::Good,
-            _ if open.oldest_unknown > UNKNOWN_FOR => Tone::Bad,
-            _ => Tone::Look,
-        },
-        way: "/ui/payments?q=status:UNKNOWN",
-    };
-    let parked = Tile {
-        label: "Parked",
-        value: bounded(open.parked),
-        note: if open.parked == 0 { "nobody is waited for".into() } else { "wait for a person".into() },
-        tone: if open.parked == 0 { Tone::Good } else { Tone::Look },
-        way: "/ui/parked",
-    };
-    let processing = Tile {
-        label: "With gateways now",
-        value: bounded(open.processing),
-        note: "under a claim".into(),
-        tone: if open.lease_overdue > promise { Tone::Bad } else { Tone::Quiet },
-        way: "/ui/workers",
-    };
-    vec![due, unknown, parked, processing]
-}
-
-/// What falls due in the next hour, and whether the permitted rate is enough for it.
-fn next(seen: &Seen, account: &Account) -> Tile {
-    let label = "Due in the next hour";
-    let Some(forecast) = &seen.forecast else {
-        return Tile {
-            label,
-            value: "–".into(),
-            note: "not counted yet".into(),
-            tone: Tone::Quiet,
-            way: "/ui/forecast",
-        };
-    };
-    let (mut due, mut left, mut is_exact, mut has_rate) = (0, 0, true, false);
+/// What falls due in the next hour, over all gateways.
+fn coming(forecast: &Forecast, account: &Account) -> story::Coming {
+    let mut all = story::Coming { due: 0, is_exact: true, left: None };
     for gateway in &forecast.gateways {
         let rate = account.rate_of(gateway);
-        has_rate |= rate.is_some();
-        due += gateway.minutes.iter().map(|minute| minute.count).sum::<i64>();
-        is_exact &= gateway.minutes.iter().all(|minute| minute.precision == Precision::Exact);
+        all.due += gateway.minutes.iter().map(|minute| minute.count).sum::<i64>();
+        all.is_exact &= gateway.minutes.iter().all(|minute| minute.precision == Precision::Exact);
         let drained = drain(forecast.taken_at, gateway.overdue.count, &gateway.minutes, rate);
-        left += drained.last().map_or(0, |last| last.left_at_end);
+        let left = drained.last().map_or(0, |last| last.left_at_end);
+        if rate.is_some() {
+            all.left = Some(all.left.unwrap_or(0) + left);
+        }
     }
-    let (note, tone) = match (has_rate, left) {
-        (false, _) => ("no rate is set for the gateway".to_owned(), Tone::Quiet),
-        (true, 0) => ("the permitted rate is enough".to_owned(), Tone::Good),
-        (true, left) => (format!("{} will be left at its end", text::count(left)), Tone::Look),
-    };
-    let value = format!("{}{}", text::count(due), if is_exact { "" } else { "+" });
-    Tile { label, value, note, tone, way: "/ui/forecast" }
+    all
 }
 
 /// What became of payments, as shares of a bar.
@@ -426,7 +276,7 @@ pub(super) fn minutes(seen: &Seen) -> Html {
 mod tests {
     use super::*;
     use crate::domain::ids::GatewayName;
-    use crate::schedule::{Backlog, OpenStates, Pulse};
+    use crate::schedule::{OpenStates, Pulse};
     use std::sync::Arc;
 
     #[test]
@@ -440,34 +290,34 @@ mod tests {
     }
 
     #[test]
-    fn a_tile_is_calm_until_somebody_should_look() {
-        let seen = |open, oldest_s| Seen {
+    fn every_figure_leads_to_the_page_that_says_more() {
+        let seen = Seen {
             pulse: Some(Arc::new(Pulse {
                 taken_at: DateTime::UNIX_EPOCH,
                 minutes: Vec::new(),
                 waiting: Backlog {
-                    oldest_due: vec![(GatewayName("a".into()), Duration::from_secs(oldest_s))],
+                    oldest_due: vec![
+                        (GatewayName("a".into()), Duration::from_secs(3)),
+                        (GatewayName("b".into()), Duration::from_secs(61)),
+                    ],
                     unpublished_due: 0,
                     days_ahead: 9,
                     oldest_open_day_age: 0,
-                    open,
+                    open: OpenStates { parked: 2, ..OpenStates::default() },
                 },
             })),
             ..Seen::default()
         };
-        let tones = |seen: &Seen| waiting(seen).iter().map(|tile| tile.tone).collect::<Vec<_>>();
-        let calm = OpenStates::default();
-        assert_eq!(tones(&seen(calm, 0)), [Tone::Good, Tone::Good, Tone::Good, Tone::Quiet]);
-        let minute = Duration::from_secs(61);
-        let busy = OpenStates {
-            unknown: 2,
-            oldest_unknown: Duration::from_secs(1_000),
-            parked: 20_000,
-            lease_overdue: minute,
-            ..calm
-        };
-        assert_eq!(tones(&seen(busy, 61)), [Tone::Bad, Tone::Bad, Tone::Look, Tone::Bad]);
-        assert_eq!(waiting(&seen(busy, 61))[2].value, "10,000+");
-        assert_eq!(tones(&seen(calm, 16))[0], Tone::Look);
+        let told = tiles(&seen, &Hour::default(), &[], &Account::default());
+        let of = |label: &str| told.iter().find(|tile| tile.figure.label == label).unwrap();
+        assert_eq!(
+            (told.len(), of("Parked").way, of("Parked").figure.value.as_str()),
+            (7, "/ui/parked", "2")
+        );
+        assert_eq!(of("Due and waiting").figure.note, "the oldest for 1 min", "at whichever gateway");
+        assert_eq!(of("With gateways now").way, "/ui/workers");
+        let unseen = tiles(&Seen::default(), &Hour::default(), &[], &Account::default());
+        let labels: Vec<&str> = unseen.iter().map(|tile| tile.figure.label).collect();
+        assert_eq!(labels, ["Lateness p50 / p99", "Completed in the last hour", "Due in the next hour"]);
     }
 }

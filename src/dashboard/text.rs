@@ -4,12 +4,15 @@
 //! time is absolute, with its zone, and how far away it is stands beside it. A state has a word and a shape besides
 //! its colour. What comes from outside is escaped here before it is called [`Html`].
 
+pub(super) use crate::story::{count, milliseconds};
+
 use crate::domain::ids::PaymentId;
 use crate::domain::money::{Currency, Minor, Money};
 use crate::domain::state::Status;
+use crate::story::{distance, grouped};
 use askama::Template;
 use askama::filters::HtmlSafe;
-use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use chrono::{DateTime, SecondsFormat, Utc};
 use std::fmt;
 use uuid::Uuid;
 
@@ -91,41 +94,6 @@ pub(super) fn sentence(text: &str) -> Html {
     Html(parts.collect())
 }
 
-/// `in 3 min`, `2 h ago`, `now`.
-pub(super) fn distance(at: DateTime<Utc>, now: DateTime<Utc>) -> String {
-    let apart = at - now;
-    let length = length(apart.abs());
-    if apart.abs() < TimeDelta::seconds(1) {
-        "now".to_owned()
-    } else if apart > TimeDelta::zero() {
-        format!("in {length}")
-    } else {
-        format!("{length} ago")
-    }
-}
-
-/// `45 s`, `3 min`, `2 h 5 min`, `12 d`.
-pub(super) fn length(length: TimeDelta) -> String {
-    let (seconds, minutes, hours, days) =
-        (length.num_seconds(), length.num_minutes(), length.num_hours(), length.num_days());
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{seconds} s"),
-        (0, 0, _) => format!("{minutes} min"),
-        (0, _, _) if minutes % 60 == 0 => format!("{hours} h"),
-        (0, _, _) => format!("{hours} h {} min", minutes % 60),
-        _ => format!("{days} d"),
-    }
-}
-
-/// A length in milliseconds: `85 ms`, `1.2 s`, `3 min`.
-pub(super) fn milliseconds(ms: i64) -> String {
-    match ms {
-        ..1_000 => format!("{ms} ms"),
-        1_000..60_000 => format!("{}.{} s", ms / 1_000, ms % 1_000 / 100),
-        _ => length(TimeDelta::milliseconds(ms)),
-    }
-}
-
 /// Minor units with the currency's own places: `1,234.50 EUR`.
 pub(super) fn amount(minor: i64, currency: &str) -> Html {
     let known = Currency::from_code(currency).zip(Minor::new(minor.checked_abs().unwrap_or(i64::MAX)));
@@ -140,23 +108,6 @@ pub(super) fn amount(minor: i64, currency: &str) -> Html {
     let point = if places.is_empty() { "" } else { "." };
     let sign = if minor < 0 { "−" } else { "" };
     Html(format!("<span class=\"amount\">{sign}{}{point}{places} {currency}</span>", grouped(whole)))
-}
-
-/// A whole number, grouped by three.
-pub(super) fn count(count: i64) -> String {
-    let sign = if count < 0 { "−" } else { "" };
-    format!("{sign}{}", grouped(&count.unsigned_abs().to_string()))
-}
-
-fn grouped(digits: &str) -> String {
-    let mut written = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            written.push(',');
-        }
-        written.push(digit);
-    }
-    written
 }
 
 /// A payment's id, which leads to its page.
@@ -193,6 +144,7 @@ pub(super) fn chip(tone: &str, shape: &str, word: &str) -> Html {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use chrono::TimeDelta;
 
     #[test]
     fn amounts_have_the_places_of_their_currency_and_lose_no_digit() {

@@ -6,6 +6,9 @@
 /// Upper bounds in milliseconds, ascending; the eighth is the promise of a minute.
 pub const BOUNDS_MS: [i32; 10] = [50, 100, 250, 500, 1_000, 2_000, 5_000, 15_000, 60_000, 600_000];
 
+/// The promise in milliseconds: claimed within a minute of its due time.
+pub const PROMISE_MS: i32 = 60_000;
+
 /// What a percentile is known to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Late {

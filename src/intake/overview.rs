@@ -9,7 +9,7 @@ use super::wire::utc;
 use super::{Intake, headers, json, limits};
 use crate::domain::lateness::{Late, percentile};
 use crate::domain::lease::Mono;
-use crate::schedule::{Minute, Pulse};
+use crate::schedule::{Hour, Minute, Pulse};
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, HeaderMap, HeaderValue};
@@ -72,6 +72,7 @@ fn shown(pulse: &Pulse) -> Value {
         .map(|(gateway, overdue)| value!({"gateway": gateway.0, "oldestDueSeconds": overdue.as_secs()}));
     value!({
         "takenAt": utc(pulse.taken_at),
+        "hour": hour(&Hour::of(&pulse.minutes)),
         "minutes": pulse.minutes.iter().map(minute).collect::<Vec<_>>(),
         "waiting": {
             "due": open.due,
@@ -83,6 +84,20 @@ fn shown(pulse: &Pulse) -> Value {
             "leaseOverdueSeconds": open.lease_overdue.as_secs(),
             "gateways": oldest.collect::<Vec<_>>(),
         },
+    })
+}
+
+fn hour(of: &Hour) -> Value {
+    value!({
+        "completed": of.completed,
+        "failed": of.failed,
+        "cancelled": of.cancelled,
+        "parked": of.parked,
+        "unknown": of.unknown,
+        "retried": of.retried,
+        "latenessP50": late(of.percentile(500)),
+        "latenessP99": late(of.percentile(990)),
+        "laterThan60s": of.broken(),
     })
 }
 

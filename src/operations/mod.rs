@@ -16,6 +16,7 @@ mod bulk;
 mod gateways;
 mod parked;
 mod payments;
+mod problems;
 mod reconciliation_shapes;
 mod reconciliations;
 mod quarantine;
@@ -36,7 +37,8 @@ pub use reconciliation_shapes::{
 use crate::domain::ids::GatewayName;
 use crate::gateway::{DECLINE_TABLE, may_retry};
 use crate::intake::{Code, Intake, Needs, Pairs, Problem, trouble};
-use crate::platform::config;
+use crate::platform::clock::SharedClock;
+use crate::platform::config::{self, Config};
 use crate::schedule::{ReleaseTerms, ScheduleError};
 use axum::Router;
 use axum::extract::Path;
@@ -74,6 +76,8 @@ pub struct Desk {
     rules: Arc<Rules>,
     /// The gateway that is configured here.
     profile: Arc<Option<gateways::Profile>>,
+    /// What the problems are asked of; `None`: they cannot be.
+    examined: Option<Arc<problems::Examined>>,
 }
 
 /// What one person may do alone.
@@ -96,7 +100,7 @@ impl Desk {
             approve_above_minor: operations.approve_above_minor,
             release: ReleaseTerms { grace_days, gateways: Vec::new() },
         };
-        Self { intake, rules: Arc::new(rules), profile: Arc::default() }
+        Self { intake, rules: Arc::new(rules), profile: Arc::default(), examined: None }
     }
 
     /// From now on this gateway is shown as it is configured, its rate can be set, and a quarantine is released only
@@ -115,6 +119,12 @@ impl Desk {
         Self { rules: Arc::new(rules), profile: Arc::new(Some(gateways::Profile::of(gateway))), ..self }
     }
 
+    /// From now on problems are told, as these settings judge them.
+    #[must_use]
+    pub fn examining(self, config: &Config, clock: SharedClock) -> Self {
+        Self { examined: Some(Arc::new(problems::Examined::new(config, clock))), ..self }
+    }
+
     /// The people's routes, to be served beside the clients'.
     pub fn routes(self) -> Router {
         router().with_state(self)
@@ -123,6 +133,7 @@ impl Desk {
 
 crate::intake::routes! {
     Desk;
+    get "/v1/ops/problems", Needs::OPERATE, problems::list;
     get "/v1/ops/payments", Needs::OPERATE, payments::list;
     get "/v1/ops/payments/{id}", Needs::OPERATE, payments::show;
     get "/v1/ops/payments/{id}/history", Needs::OPERATE, payments::history;

@@ -16,6 +16,7 @@ pub mod exit;
 pub mod failpoints;
 pub mod faults;
 pub mod health;
+pub mod kept;
 pub mod metrics;
 pub mod reconnect;
 pub mod shutdown;

@@ -37,6 +37,7 @@ mod forecast;
 mod forecast_days;
 mod gateways;
 mod history;
+mod hour;
 mod indexes;
 mod key_acts;
 mod keys;
@@ -129,6 +130,7 @@ pub use port::*;
 pub use postgres::Postgres;
 pub use proof::*;
 pub use publish::{HistoryPlace, Lane, PublisherLease, Snapshot, Unpublished, UnpublishedBatch};
+pub use hour::Hour;
 pub use pulse::{Minute, Pulse, Summed};
 pub use quarantine::{
     EnterAnswer, Insists, Lack, LackKind, LossOnRecord, Quarantine, QuarantineRelease, QuarantineView,

@@ -7,14 +7,21 @@
 //!
 //! The history is also checked as far as a client can: its rows must be numbered without a gap, each must begin in
 //! the state in which the one before it ended and name that one's hash. If this dies, nothing was changed.
+//!
+//! Beside it the figures of the first page in words, for the same two (`figures`).
 
+mod figures;
 mod next;
+mod numbers;
 mod people;
 mod reconciled;
 mod ring;
 mod sentences;
 mod told;
 
+pub use figures::{Coming, Figure, Tone, Waits, coming, completed, lateness, stands, waiting, within};
+pub(crate) use numbers::grouped;
+pub use numbers::{count, distance, length, milliseconds};
 pub use people::{Operators, may, why_not};
 pub use reconciled::may_be_reported;
 pub use ring::Ring;

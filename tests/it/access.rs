@@ -93,6 +93,7 @@ pub(crate) const ROWS: &[Row] = &[
     ops("post /v1/ops/api-keys/{id}/revoke", REASON, 404),
     ops("get /v1/ops/actors/{name}/caps", "", 404),
     ops("put /v1/ops/actors/{name}/caps", r#"{"currency":"EUR","payments":9,"reason":"a test"}"#, 404),
+    ops("get /v1/ops/problems", "", 200),
     ops("get /v1/ops/payments", "", 200),
     ops("get /v1/ops/payments/{id}", "", 404),
     ops("get /v1/ops/payments/{id}/history", "", 404),

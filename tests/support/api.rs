@@ -97,8 +97,10 @@ impl Process {
         let intake = Intake::new(schedule, Arc::new(Host), Arc::new(Os), &api, gateways)
             .with_tokens(tokens)
             .ending_streams_at(stopped.clone());
-        let desk = Desk::new(intake.clone(), &config::Operations::default()).routes();
         pages.database.partition_days_ahead = 3;
+        let desk =
+            Desk::new(intake.clone(), &config::Operations::default()).examining(&pages, Arc::new(Host));
+        let desk = desk.routes();
         let pages = Ui::new(
             intake.clone(),
             desk.clone(),

@@ -335,6 +335,16 @@ const GATEWAY_NAME: Parameter = Parameter {
 
 const GATEWAYS: &[Operation] = &[
     Operation {
+        path: "/v1/ops/problems",
+        id: "listProblems",
+        tag: "operations",
+        summary: "What is wrong, and what mends it",
+        about: "As the dashboard's banner has it: what `punctual doctor` asks of the database, with this process's \
+                settings, looked at no more than 10 seconds ago. Nothing listed: every check is fine.",
+        answers: &[Answer::ok("ProblemList", "The worst first.")],
+        ..LOOK
+    },
+    Operation {
         path: "/v1/ops/gateways",
         id: "listGateways",
         tag: "gateways",

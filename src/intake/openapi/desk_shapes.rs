@@ -167,6 +167,15 @@ fn refunds() -> Named {
     vec![("Refund", object("A refund.", refund, &[])), ("RefundPage", page("Refund"))]
 }
 
+fn problems() -> Value {
+    let problem = json!({
+        "check": text(), "level": one_of(["unseen", "warn", "bad"]), "saw": text(), "means": text(), "fix": text(),
+        "runbook": or_null(text()),
+    });
+    let one = object("What was seen, what it does to payments, and what mends it.", problem, &[]);
+    object("What is not fine.", json!({"data": list(one)}), &[])
+}
+
 fn gateways() -> Named {
     let kinds = || one_of(SwitchKind::ALL.into_iter().map(SwitchKind::as_str));
     let paused =
@@ -204,6 +213,7 @@ fn gateways() -> Named {
     let released = json!({"kind": kinds(), "value": text(), "on": {"const": false}});
     vec![
         ("Gateway", object("How one gateway account stands.", gateway, &[])),
+        ("ProblemList", problems()),
         ("GatewayList", object("All of them.", json!({"data": list(of("Gateway"))}), &[])),
         ("KillSwitch", object("A switch that is thrown.", thrown, &[])),
         ("KillSwitchList", object("All that are thrown.", json!({"data": list(of("KillSwitch"))}), &[])),

@@ -403,6 +403,10 @@ fn overview() -> Value {
         "cancelled": count(), "parked": count(), "unknown": count(), "retried": count(), "latenessP50": late,
         "latenessP99": late,
     });
+    let hour = json!({
+        "completed": count(), "failed": count(), "cancelled": count(), "parked": count(), "unknown": count(),
+        "retried": count(), "latenessP50": late, "latenessP99": late, "laterThan60s": count(),
+    });
     let gateway = json!({"gateway": text(), "oldestDueSeconds": count()});
     let waiting = json!({
         "due": count(), "processing": count(), "unknown": count(), "parked": count(), "unpublished": count(),
@@ -411,6 +415,7 @@ fn overview() -> Value {
     });
     let overview = json!({
         "takenAt": time(),
+        "hour": object("All of them together; `laterThan60s` counts first claims.", hour, &[]),
         "minutes": list(object("One minute of the last hour, the last of them not over.", minute, &[])),
         "waiting": object("What waits, each counted no further than ten thousand.", waiting, &[]),
     });

@@ -21,8 +21,9 @@ const STAGES: &[(&str, &[&str])] = &[
     ("reconcile", &["domain", "platform", "schedule", "gateway"]),
     // It looks at everything and changes nothing.
     ("doctor", &["domain", "platform", "schedule", "bucket", "gateway"]),
-    // The people's routes: they read requests as intake does, and take the table of declines of the gateway.
-    ("operations", &["domain", "platform", "intake", "schedule", "gateway"]),
+    // The people's routes: they read requests as intake does, take the table of declines of the gateway, and tell what
+    // the doctor finds.
+    ("operations", &["domain", "platform", "intake", "schedule", "gateway", "doctor"]),
     // Pages over the routes and verbs of the others; it decides nothing itself.
     ("dashboard", &["domain", "platform", "intake", "schedule", "operations", "doctor", "story"]),
     // Sentences of what the API answers, for commands and pages alike.

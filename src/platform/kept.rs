@@ -6,14 +6,14 @@
 //!
 //! **If this dies here**, the lock is free again with the request that held it.
 
+use super::clock::{Clock, within};
 use crate::domain::lease::Mono;
-use crate::platform::clock::{Clock, within};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
 
 /// The last answer, with the instant at which it was asked for.
-pub(super) struct Kept<T>(Mutex<Option<(Mono, Option<Arc<T>>)>>);
+pub struct Kept<T>(Mutex<Option<(Mono, Option<Arc<T>>)>>);
 
 impl<T> Default for Kept<T> {
     fn default() -> Self {
@@ -23,7 +23,7 @@ impl<T> Default for Kept<T> {
 
 impl<T> Kept<T> {
     /// The answer, at most `age` old, or a new one that takes at most `patience`; the last one of all if that fails.
-    pub(super) async fn get<E: std::fmt::Display>(
+    pub async fn get<E: std::fmt::Display>(
         &self,
         clock: &dyn Clock,
         (age, patience): (Duration, Duration),
@@ -41,11 +41,11 @@ impl<T> Kept<T> {
         let answer = match within(clock, patience, ask).await {
             Some(Ok(answer)) => Some(Arc::new(answer)),
             Some(Err(error)) => {
-                tracing::warn!(%error, "a page shows what was known before");
+                tracing::warn!(%error, "what was known before is shown");
                 before
             }
             None => {
-                tracing::warn!(?patience, "a page shows what was known before: no answer in time");
+                tracing::warn!(?patience, "what was known before is shown: no answer in time");
                 before
             }
         };
