@@ -28,6 +28,7 @@ mod set_up;
 mod signals;
 #[cfg(feature = "simulation")]
 mod simulate;
+mod top;
 mod webhooks;
 
 pub use audit::AuditCheck;
@@ -146,6 +147,9 @@ enum Command {
         #[arg(short, long, value_enum, default_value_t)]
         output: Output,
     },
+    /// How everything does, on one screen: what is wrong first, then the figures of the dashboard.
+    #[command(after_long_help = top::HELP)]
+    Top(top::Top),
     /// What falls due in the next hour and month, and when it is worked off at the permitted rate.
     Forecast {
         /// How to print it; as JSON it is what GET /v1/forecast answers.
@@ -307,6 +311,7 @@ async fn run(cli: Cli) -> Result<(), Ended> {
         Command::Topics(command) => roles::topics(command, config).await,
         Command::Bucket(command) => roles::bucket(command, config).await,
         Command::Keys(command) => roles::keys(command, config).await,
+        Command::Top(asked) => top::run(asked, &config).await,
         Command::Doctor { output } => roles::doctor(output, config).await,
         Command::Forecast { output } => roles::forecast(output, config).await,
         Command::Audit(audit::Audit::Check(asked)) => roles::audit_check(asked, config).await,

@@ -44,6 +44,7 @@ impl Command {
             | Self::ApiKeys(_)
             | Self::Webhooks(_)
             | Self::Caps(_)
+            | Self::Top(_)
             | Self::Assets(_)
             | Self::Completions { .. }
             | Self::Dev(_) => telemetry::Usually::Warnings,

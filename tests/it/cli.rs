@@ -8,4 +8,5 @@ mod operators;
 mod payments;
 mod reconcile;
 mod stories;
+mod top;
 mod webhooks;

@@ -23,8 +23,8 @@ const QUICK: [(&str, &str); 3] =
 pub(super) struct People {
     pub(super) alice: String,
     bob: String,
-    viewer: String,
-    warden: String,
+    pub(super) viewer: String,
+    pub(super) warden: String,
 }
 
 impl People {

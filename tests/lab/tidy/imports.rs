@@ -63,6 +63,8 @@ const DRIVERS: &[(&str, &[&str])] = &[
     ("metrics_exporter_prometheus", &["src/platform/metrics/"]),
     ("clap", &["src/cli.rs", "src/cli/", "src/dev/"]),
     ("clap_complete", &["src/cli/"]),
+    ("crossterm", &["src/cli/top/"]),
+    ("ratatui", &["src/cli/top/"]),
     ("csv", &["src/cli/", "src/reconcile/read/"]),
     ("quick_xml", &["src/reconcile/read/"]),
     ("opentelemetry", &["src/platform/trace"]),
