@@ -34,11 +34,14 @@ macro_rules! places {
 
         impl Place {
             /// In the order shown, by what they are about: path and words.
-            pub(super) const GROUPS: &[(&str, &[(Self, &str, &str)])] =
+            pub(super) const GROUPS: &[Group] =
                 &[ $( ($group, &[ $( (Self::$place, $path, $label), )* ]), )* ];
         }
     };
 }
+
+/// Pages about one thing: its name, and of each page path and words.
+type Group = (&'static str, &'static [(Place, &'static str, &'static str)]);
 
 // A page of the navigation: one line here, one line in the list of routes.
 places! {
@@ -153,7 +156,7 @@ impl Frame {
         self.viewer.0.said.as_ref()
     }
 
-    pub(super) fn groups(&self) -> &'static [(&'static str, &'static [(Place, &'static str, &'static str)])] {
+    pub(super) fn groups(&self) -> &'static [Group] {
         Place::GROUPS
     }
 

@@ -28,7 +28,6 @@ pub struct Opening {
 
 impl Opening {
     /// What is served from now on: health, and the rest once it is opened.
-    #[must_use]
     pub fn with(health: Router, api: &Api, clock: SharedClock, dice: SharedDice) -> (Self, Router) {
         let opening = Self { whole: Arc::default() };
         let envelope = envelope::Envelope { clock, dice, request_timeout: api.request_timeout };

@@ -118,6 +118,7 @@ pub use fan_out::FannedOut;
 pub use forecast::{Forecast, GatewayForecast};
 pub use gateways::{GatewayAnswer, GatewayChange, GatewayOrder, GatewayStanding, PausedBy};
 pub use history::{HistoryEntry, HistoryProof};
+pub use hour::Hour;
 pub use key_acts::{By, KeyMade, KeyRevoked, KeyRotated, NewApiKey, NextApiKey, Succession};
 pub use keys::{ApiKeyEntry, TokenActor};
 pub use lineage::{Loss, LossKind, LostCharge};
@@ -130,7 +131,6 @@ pub use port::*;
 pub use postgres::Postgres;
 pub use proof::*;
 pub use publish::{HistoryPlace, Lane, PublisherLease, Snapshot, Unpublished, UnpublishedBatch};
-pub use hour::Hour;
 pub use pulse::{Minute, Pulse, Summed};
 pub use quarantine::{
     EnterAnswer, Insists, Lack, LackKind, LossOnRecord, Quarantine, QuarantineRelease, QuarantineView,

@@ -59,15 +59,28 @@ enum Part<'a> {
     },
 }
 
+/// Rows that these words take where those that do not fit move to the next.
+fn rows_of(words: &str, width: usize) -> usize {
+    let (mut rows, mut used) = (1, 0);
+    for word in words.split_whitespace() {
+        let length = Span::raw(word).width();
+        if used > 0 && used + 1 + length > width {
+            (rows, used) = (rows + 1, 0);
+        }
+        used += usize::from(used > 0) + length;
+        // What is longer than a row is broken.
+        rows += used.saturating_sub(1) / width;
+        used -= used.saturating_sub(1) / width * width;
+    }
+    rows
+}
+
 impl Part<'_> {
     fn height(&self, width: u16) -> u16 {
         let lines = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
         match self {
             Self::Lines(all) => lines(all.len()),
-            // Words that do not fit move to the next row, so it may need one more than its length says.
-            Self::Wrapped(line) => lines(
-                line.width() / usize::from(width.max(1)) + 1 + usize::from(line.width() > usize::from(width)),
-            ),
+            Self::Wrapped(line) => lines(rows_of(&line.to_string(), usize::from(width.max(1)))),
             Self::Curve { height, .. } => *height,
             Self::Rows { rows, .. } => lines(rows.len() + 1),
         }
@@ -198,10 +211,10 @@ fn problems<'a>(state: &State, look: &Look, fixes: Fixes) -> Vec<Part<'a>> {
                 let seen = format!("{} {}: {}", it.level, plain(&it.check), plain(&it.saw));
                 parts.push(Part::Lines(vec![Line::default()]));
                 parts.push(one(seen, if it.level == "bad" { Tone::Bad } else { Tone::Look }));
-                parts.push(Part::Wrapped(Line::from(format!("  {}.", plain(&it.means)))));
-                parts.push(Part::Wrapped(Line::from(format!("  Do: {}", plain(&it.fix)))));
+                parts.push(Part::Wrapped(Line::from(format!("{}.", plain(&it.means)))));
+                parts.push(Part::Wrapped(Line::from(format!("Do: {}", plain(&it.fix)))));
                 if let Some(name) = &it.runbook {
-                    parts.push(Part::Lines(vec![Line::from(format!("  Runbook: {}", plain(name)))]));
+                    parts.push(Part::Lines(vec![Line::from(format!("Runbook: {}", plain(name)))]));
                 }
             }
         }
