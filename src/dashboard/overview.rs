@@ -110,7 +110,7 @@ pub(super) fn now(seen: &Seen, account: &Account) -> Html {
     })
 }
 
-/// Where each figure of [`figures`] leads, in their order.
+/// Where each figure of the overview leads, in their order.
 const WAYS: [&str; 7] = [
     "",
     "/ui/payments?q=status:COMPLETED",
