@@ -1,8 +1,8 @@
 //! `GET /v1/ops/problems`: what is wrong with this installation and what mends it, as the dashboard's banner has it.
 //!
 //! The doctor's checks that ask only the database, with the settings of this process. However many screens show it,
-//! the database is asked every ten seconds at most; where it does not answer in time, what was known before is told,
-//! and where nothing was, that: 503, and never an empty list.
+//! the database is examined every ten seconds at most. Where it cannot be reached at all, nothing that was known before
+//! is told: 503, and never an empty list.
 
 use super::{Desk, shapes};
 use crate::doctor::{self, Finding, Level};
@@ -36,6 +36,7 @@ pub(super) async fn list(State(desk): State<Desk>, headers: HeaderMap) -> Result
     desk.intake.look(&headers, Scope::Operate).await?;
     let away = || Problem::new(Code::DatabaseUnavailable).retry_after(2);
     let examined = desk.examined.as_ref().ok_or_else(away)?;
+    desk.intake.schedule().lineage_is_released().await.map_err(|_| away())?;
     let ask = doctor::problems(desk.intake.schedule(), &examined.config, &examined.clock);
     let found = examined.found.get(&*examined.clock, PROBLEMS, ask).await.ok_or_else(away)?;
     Ok(json(StatusCode::OK, shapes::bytes(&object!({"data": shown(&found)}))))
