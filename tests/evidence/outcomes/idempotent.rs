@@ -202,7 +202,7 @@ async fn killed(figures: &mut Figures, bench: &Bench, path: &Path) {
 async fn shorter(figures: &mut Figures, bench: &Bench, day: &Day, path: &Path, once: Counts) {
     let folder = tempfile::tempdir().expect("a folder");
     let short = folder.path().join("short.ndjson");
-    let has_half = |charge: &Charge| charge.number % 2 == 0;
+    let has_half = |charge: &Charge| charge.number.is_multiple_of(2);
     day.report(&short, |charge, line| if has_half(charge) { reported(charge, line) } else { Vec::new() });
     let refused = bench.run(&short, &[]).await;
     let held = bench.counts().await;
