@@ -64,12 +64,9 @@ Examples:
     --currency EUR --reason 'seen in the dashboard' --yes
   punctual parked resolve ID --as not_charged --source 'mail of the gateway, ticket 99' --reason '…' --yes";
 
-/// Which of them.
+/// Which of them, besides why they are parked.
 #[derive(Debug, Clone, Args)]
-pub(super) struct Filters {
-    /// Parked for this reason.
-    #[arg(long, value_name = "REASON")]
-    reason: Option<String>,
+pub(super) struct Which {
     /// Of this gateway.
     #[arg(long, value_name = "NAME")]
     gateway: Option<String>,
@@ -82,9 +79,34 @@ pub(super) struct Filters {
     /// Due before it.
     #[arg(long, value_name = "INSTANT")]
     due_to: Option<String>,
-    /// The filter of the API and the dashboard: words like reason:outcome_unknown actor:acme amount:..5000.
+    /// The filter of the API and the dashboard: words like reason:outcome_unknown amount:..5000 id:ID,ID.
     #[arg(short, long, value_name = "FILTER", allow_hyphen_values = true)]
     query: Option<String>,
+}
+
+impl Which {
+    /// As the API calls it, with why they are parked.
+    fn typed(self, reason: Option<String>) -> Vec<(&'static str, String)> {
+        let all = [
+            ("reason", reason),
+            ("gateway", self.gateway),
+            ("actor", self.actor),
+            ("dueFrom", self.due_from),
+            ("dueTo", self.due_to),
+            ("q", self.query),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+}
+
+/// Which of them, and how many.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Filters {
+    /// Parked for this reason.
+    #[arg(long, value_name = "REASON")]
+    reason: Option<String>,
+    #[command(flatten)]
+    which: Which,
     /// Most payments.
     #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..))]
     limit: u64,
@@ -183,20 +205,8 @@ pub(super) async fn run(command: Parked, config: &Config) -> Result<(), Ended> {
     }
 }
 
-/// Names and values that were typed.
-fn typed<const N: usize>(all: [(&'static str, Option<String>); N]) -> Vec<(&'static str, String)> {
-    all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
-}
-
 async fn list(remote: &Remote, filters: Filters) -> Result<(), Ended> {
-    let query = typed([
-        ("reason", filters.reason),
-        ("gateway", filters.gateway),
-        ("actor", filters.actor),
-        ("dueFrom", filters.due_from),
-        ("dueTo", filters.due_to),
-        ("q", filters.query),
-    ]);
+    let query = filters.which.typed(filters.reason);
     let most = if filters.all { u64::MAX } else { filters.limit };
     walked(remote, &["ops", "parked"], query, most, List::new(filters.output, Face::of_stdout(), COLUMNS))
         .await

@@ -11,14 +11,14 @@
 use super::Ui;
 use super::seal::Seal;
 use super::show::{self, Shown};
-use super::viewer::Viewer;
+use super::viewer::{Sent, Viewer};
 use crate::intake::{Code, Problem};
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use axum::http::{Method, Request};
 use http_body_util::BodyExt;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::time::Duration;
 use tower::ServiceExt;
 
@@ -162,6 +162,20 @@ impl Ui {
         }
     }
 
+    /// Carries out an act that takes a reason and nothing else by a route of the API, and leads to a page that says
+    /// what came of it: `done` where it is done.
+    pub(super) async fn act(
+        &self,
+        viewer: &Viewer,
+        route: &str,
+        sent: &Sent,
+        (page, done): (&str, &str),
+    ) -> Shown {
+        let body = json!({"reason": sent.text("reason").unwrap_or_default()});
+        let told = self.ask(viewer, Method::POST, route, Some(body)).await;
+        self.said(page, &Said::of(&told, done))
+    }
+
     /// Leads to a page that says this.
     pub(super) fn said(&self, page: &str, said: &Said) -> Shown {
         let mut response = show::other(page);
@@ -177,7 +191,6 @@ impl Ui {
 mod tests {
     use super::*;
     use crate::platform::dice::Os;
-    use serde_json::json;
     use std::sync::Arc;
 
     #[test]

@@ -1,6 +1,5 @@
 //! What waits for a second person, and their word on it. Whoever asked is refused by the route, not by this page.
 
-use super::act::Said;
 use super::api::{Listed, way};
 use super::show::{self, Shown};
 use super::viewer::Sent;
@@ -9,10 +8,10 @@ use crate::domain::ids::PaymentId;
 use crate::intake::{Code, Pairs, Problem};
 use askama::Template;
 use axum::extract::{Path, State};
-use axum::http::{Method, Uri};
+use axum::http::Uri;
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
@@ -118,7 +117,6 @@ async fn decide(
     (verb, done): (&str, &str),
 ) -> Shown {
     let id = named(&id)?;
-    let body = json!({"reason": sent.text("reason").unwrap_or_default()});
-    let told = ui.ask(&viewer, Method::POST, &format!("/v1/ops/approvals/{id}/{verb}"), Some(body)).await;
-    ui.said(&format!("/ui/approvals/{id}"), &Said::of(&told, done))
+    let page = format!("/ui/approvals/{id}");
+    ui.act(&viewer, &format!("/v1/ops/approvals/{id}/{verb}"), &sent, (&page, done)).await
 }

@@ -156,8 +156,6 @@ async fn turn(
     (verb, done): (&str, &str),
 ) -> Shown {
     let id = named(&id)?;
-    let body = json!({"reason": sent.text("reason").unwrap_or_default()});
-    let path = format!("/v1/ops/bulk-redrives/{id}/{verb}");
-    let told = ui.ask(&viewer, Method::POST, &path, Some(body)).await;
-    ui.said(&format!("/ui/bulks/{id}"), &Said::of(&told, done))
+    let page = format!("/ui/bulks/{id}");
+    ui.act(&viewer, &format!("/v1/ops/bulk-redrives/{id}/{verb}"), &sent, (&page, done)).await
 }

@@ -2,21 +2,28 @@
 //!
 //! **Promises.** The key goes into an `HttpOnly`, `SameSite=Strict` cookie that only this installation opens, for
 //! `dashboard.session` at most, and is written nowhere else. A wrong key is told from a missing scope, and nothing
-//! more; attempts are counted for their address. Where to go on is a path of the dashboard, never another place.
+//! more; attempts are counted for their address. A login that its person ended opens nothing, whoever has a copy of the
+//! cookie. Where to go on is a path of the dashboard, never another place.
 //!
 //! The form of the log-in has a token too, bound to a cookie of the browser before its login: nobody can log others
 //! in as themselves unseen.
 
+use super::Ui;
+use super::seal::VisitId;
 use super::show::{self, Shown};
 use super::viewer::{Login, Sent, Theme, Visit, cookie, credentials};
-use super::{Ui, seal};
-use crate::intake::{ApiKey, Code, Problem, Scope};
+use crate::intake::{ApiKey, Code, Problem, Scope, trouble};
 use askama::Template;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use std::time::Duration;
 use url::form_urlencoded;
+use uuid::Uuid;
+
+/// How old what is known of ended logins may be, and how long asking may take.
+const ENDED: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(3));
 
 #[derive(Template)]
 #[template(path = "login.html")]
@@ -60,8 +67,11 @@ pub(super) async fn enter(State(ui): State<Ui>, visit: Visit, headers: HeaderMap
     Ok(response)
 }
 
-/// The browser forgets the key.
-pub(super) async fn leave(State(ui): State<Ui>) -> Shown {
+/// The browser forgets the key, and whoever has a copy of the cookie cannot use it.
+pub(super) async fn leave(State(ui): State<Ui>, headers: HeaderMap) -> Shown {
+    if let Some(login) = ui.login_of(&headers) {
+        ui.end(&login).await?;
+    }
     let mut response = show::other("/ui/login");
     ui.put_cookie(response.headers_mut(), show::SESSION, "", None);
     Ok(response)
@@ -83,8 +93,23 @@ fn is_ours(path: &str) -> bool {
 }
 
 impl Ui {
+    /// Here at once, in other processes within [`ENDED`].
+    async fn end(&self, login: &Login) -> Result<(), Problem> {
+        self.schedule().end_login(Uuid::from_bytes(login.id), login.until).await.map_err(trouble)?;
+        self.0.ended_logins.forget().await;
+        Ok(())
+    }
+
+    /// Did somebody end it before its time? An error while that is not known.
+    pub(super) async fn has_ended(&self, login: &VisitId) -> Result<bool, Problem> {
+        let ask = self.schedule().ended_logins();
+        let ended = self.0.ended_logins.get(&*self.0.clock, ENDED, ask).await;
+        let ended = ended.ok_or_else(|| Problem::new(Code::DatabaseUnavailable).retry_after(2))?;
+        Ok(ended.contains(&Uuid::from_bytes(*login)))
+    }
+
     /// What names a browser before its login.
-    pub(super) fn door_of(&self, headers: &HeaderMap) -> Option<seal::VisitId> {
+    pub(super) fn door_of(&self, headers: &HeaderMap) -> Option<VisitId> {
         let bytes = URL_SAFE_NO_PAD.decode(cookie(headers, &self.cookie_name(show::DOOR))?).ok()?;
         bytes.try_into().ok()
     }

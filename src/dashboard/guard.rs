@@ -151,7 +151,7 @@ impl Ui {
         Ok(Welcome::In)
     }
 
-    fn login_of(&self, headers: &HeaderMap) -> Option<Login> {
+    pub(super) fn login_of(&self, headers: &HeaderMap) -> Option<Login> {
         Login::open(&self.0.seal, cookie(headers, &self.cookie_name(show::SESSION))?)
     }
 
@@ -162,18 +162,26 @@ impl Ui {
         visit: Visit,
         headers: &HeaderMap,
     ) -> Result<Option<Viewer>, Problem> {
-        let Some(Login { until, credentials, .. }) = login else { return Ok(None) };
+        let Some(Login { id, until, credentials }) = login else { return Ok(None) };
         let caller = match self.0.intake.authorise(&credentials, Scope::Operate).await {
             Ok(caller) => caller,
             Err(problem) if problem.code == Code::Unauthenticated => return Ok(None),
             Err(problem) => return Err(problem),
         };
-        if caller.now >= until {
+        if caller.now >= until || self.has_ended(&id).await? {
             return Ok(None);
         }
         let said =
             cookie(headers, &self.cookie_name(show::SAID)).and_then(|text| Said::open(&self.0.seal, text));
-        Ok(Some(Viewer(Arc::new(Known { caller, credentials, until, acting: self.acting(), visit, said }))))
+        Ok(Some(Viewer(Arc::new(Known {
+            caller,
+            credentials,
+            login: id,
+            until,
+            acting: self.acting(),
+            visit,
+            said,
+        }))))
     }
 
     fn acting(&self) -> Acting {

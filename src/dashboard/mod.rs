@@ -58,9 +58,11 @@ use crate::platform::dice::SharedDice;
 use crate::platform::kept::Kept;
 use crate::schedule::Postgres;
 use axum::Router;
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, watch};
+use uuid::Uuid;
 
 /// Everything that a page needs. Cheap to clone.
 #[derive(Clone)]
@@ -75,6 +77,7 @@ struct Inner {
     seal: seal::Seal,
     attempts: Option<Attempts>,
     problems: Kept<Vec<Finding>>,
+    ended_logins: Kept<BTreeSet<Uuid>>,
     pulse: pulse::Pulse,
     /// Names this life of the process, in the numbers of its streams.
     run: String,
@@ -102,6 +105,7 @@ impl Ui {
             clock,
             config: config.clone(),
             problems: Kept::default(),
+            ended_logins: Kept::default(),
             pulse: pulse::Pulse::default(),
             run: format!("{:016x}", dice.bits() >> 64),
             seal: seal::Seal::of(intake.schedule().installation_secret(), dice),

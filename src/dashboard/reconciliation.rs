@@ -3,7 +3,6 @@
 //! What a day adds up to in every book is read from all of its payments, so the page does that only for a day that
 //! somebody asked for, and for one at a time.
 
-use super::act::Said;
 use super::api::Listed;
 use super::gateways::segment;
 use super::show::{self, Shown};
@@ -13,10 +12,8 @@ use super::{Frame, Place, Ui, Viewer};
 use crate::domain::ids::PaymentId;
 use askama::Template;
 use axum::extract::{Path, Query, State};
-use axum::http::Method;
 use chrono::{DateTime, Days, Utc};
 use serde::Deserialize;
-use serde_json::json;
 use std::collections::BTreeMap;
 
 /// Differences of a page, and reports shown.
@@ -152,8 +149,9 @@ impl Item {
         format!("/ui/reconciliation/items/{}/{act}", self.item_id)
     }
 
-    fn is_open(&self) -> bool {
-        self.status == "open"
+    /// What waits may settle by itself, and people need not wait for that.
+    fn is_undecided(&self) -> bool {
+        matches!(self.status.as_str(), "open" | "waiting")
     }
 }
 
@@ -222,9 +220,7 @@ pub(super) async fn dismiss(
 impl Ui {
     async fn decide(&self, viewer: &Viewer, id: &str, (act, done): (&str, &str), sent: &Sent) -> Shown {
         let id = segment(id);
-        let body = json!({"reason": sent.text("reason")});
-        let path = format!("/v1/ops/reconciliation-items/{id}/{act}");
-        let told = self.ask(viewer, Method::POST, &path, Some(body)).await;
-        self.said(&format!("/ui/reconciliation/items/{id}"), &Said::of(&told, done))
+        let page = format!("/ui/reconciliation/items/{id}");
+        self.act(viewer, &format!("/v1/ops/reconciliation-items/{id}/{act}"), sent, (&page, done)).await
     }
 }

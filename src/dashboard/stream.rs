@@ -97,8 +97,10 @@ impl Open {
 
     /// Is the login good still? `None` while the database cannot say so: the browser comes again.
     async fn may_still_look(&self) -> Option<bool> {
-        match self.ui.0.intake.authorise(&self.viewer.0.credentials, Scope::Operate).await {
-            Ok(caller) => Some(caller.now < self.viewer.0.until),
+        let known = &self.viewer.0;
+        match self.ui.0.intake.authorise(&known.credentials, Scope::Operate).await {
+            Ok(caller) if caller.now >= known.until => Some(false),
+            Ok(_) => self.ui.has_ended(&known.login).await.ok().map(|ended| !ended),
             Err(problem) if matches!(problem.code, Code::Unauthenticated | Code::MissingScope) => Some(false),
             Err(_) => None,
         }

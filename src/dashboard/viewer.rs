@@ -156,7 +156,9 @@ pub(super) struct Viewer(pub(super) Arc<Known>);
 pub(super) struct Known {
     pub(super) caller: Caller,
     pub(super) credentials: HeaderMap,
-    /// The login ends then.
+    /// Names the login.
+    pub(super) login: VisitId,
+    /// It ends then, unless somebody ends it before.
     pub(super) until: DateTime<Utc>,
     pub(super) acting: Acting,
     pub(super) visit: Visit,

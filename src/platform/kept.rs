@@ -52,6 +52,11 @@ impl<T> Kept<T> {
         *last = Some((now, answer.clone()));
         answer
     }
+
+    /// Asks anew the next time, because what was known is old by what was just done.
+    pub async fn forget(&self) {
+        *self.0.lock().await = None;
+    }
 }
 
 #[cfg(test)]
@@ -73,6 +78,9 @@ mod tests {
         let (one, two) = futures_util::join!(get(), get());
         assert_eq!((one.as_deref(), two.as_deref()), (Some(&0), Some(&0)));
         assert_eq!(kept.get(&Host, (Duration::ZERO, LONG), ask()).await.as_deref(), Some(&1));
+        assert_eq!(get().await.as_deref(), Some(&1));
+        kept.forget().await;
+        assert_eq!(get().await.as_deref(), Some(&2));
     }
 
     #[tokio::test]

@@ -8,6 +8,10 @@ use super::{Order, ReconcileError, Terms, repair, tell_open};
 use crate::domain::ids::GatewayName;
 use crate::schedule::{CompareOrder, Compared, DaySum, Postgres, Repairs, ScheduleError};
 use chrono::{Days, NaiveDate};
+use futures_util::{StreamExt, TryStreamExt, stream};
+
+/// Due days that are added up at once, each of which reads all of its payments.
+const ADDED_AT_ONCE: usize = 2;
 
 /// A day whose books differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,16 +58,24 @@ pub async fn look_again(
         }
     }
     tell_open(schedule, gateway).await?;
-    let mut apart = Vec::new();
     // The day's own payments are late as long as their grace lasts, and those of the days before are not any more.
-    for back in 0..=u64::from(terms.grace_days) + 1 {
-        let Some(due_day) = day.checked_sub_days(Days::new(back)) else { continue };
-        let before = apart.len();
-        let sums = schedule.day_sums(gateway, due_day).await?;
-        apart.extend(sums.into_iter().filter(|sum| !sum.is_even()).map(|sum| Apart { due_day, sum }));
-        schedule.note_books(gateway, due_day, apart.len() - before).await?;
-    }
-    Ok((compared, repairs, apart))
+    let days = (0..=u64::from(terms.grace_days) + 1).filter_map(|back| day.checked_sub_days(Days::new(back)));
+    let added = stream::iter(days).map(|due_day| add_up(schedule, gateway, due_day)).buffered(ADDED_AT_ONCE);
+    let apart: Vec<Vec<Apart>> = added.try_collect().await?;
+    Ok((compared, repairs, apart.into_iter().flatten().collect()))
+}
+
+/// The books of a due day that differ, which is noted.
+async fn add_up(
+    schedule: &Postgres,
+    gateway: &GatewayName,
+    due_day: NaiveDate,
+) -> Result<Vec<Apart>, ScheduleError> {
+    let sums = schedule.day_sums(gateway, due_day).await?;
+    let apart = sums.into_iter().filter(|sum| !sum.is_even()).map(|sum| Apart { due_day, sum });
+    let apart: Vec<Apart> = apart.collect();
+    schedule.note_books(gateway, due_day, apart.len()).await?;
+    Ok(apart)
 }
 
 /// Compares a day as if this report counted; nothing is written of it.

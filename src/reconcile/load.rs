@@ -15,11 +15,11 @@ use crate::schedule::{LineSum, NewReport, Postgres, Purpose, ReconciliationRun, 
 use std::convert::Infallible;
 use std::fs::File;
 use std::io::{self, BufReader, Seek, SeekFrom};
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
 
 /// Lines of one transaction.
 const BATCH: usize = 4_000;
-/// Batches that wait for the database while the next one is read.
+/// Batches that wait for the database while the next one is read. Two more are on their way into it.
 const AHEAD: usize = 2;
 /// Bytes of the file read at once.
 const BLOCK: usize = 256 * 1024;
@@ -132,9 +132,26 @@ fn named(format: &Format) -> (String, String) {
 /// Nobody takes lines any more.
 struct Gone;
 
-/// The second reading, a batch ahead of the database.
+/// Batch by batch into the schedule; after a failure nobody takes more. What was under way then is done when both have
+/// come back.
+async fn pass_on(
+    schedule: &Postgres,
+    new: &NewReport,
+    take: &Mutex<mpsc::Receiver<Vec<Line>>>,
+) -> Result<(), ScheduleError> {
+    loop {
+        let next = take.lock().await.recv().await;
+        let Some(lines) = next else { return Ok(()) };
+        if let Err(error) = schedule.load_lines(new, lines).await {
+            take.lock().await.close();
+            return Err(error);
+        }
+    }
+}
+
+/// The second reading, a few batches ahead of the database.
 async fn fill(schedule: &Postgres, order: &Order, new: &NewReport) -> Result<(), ReconcileError> {
-    let (give, mut take) = mpsc::channel::<Vec<Line>>(AHEAD);
+    let (give, take) = mpsc::channel::<Vec<Line>>(AHEAD);
     let (format, file) = (order.format.clone(), again(&order.file)?);
     let reading = tokio::task::spawn_blocking(move || {
         let mut batch = Vec::with_capacity(BATCH);
@@ -147,26 +164,17 @@ async fn fill(schedule: &Postgres, order: &Order, new: &NewReport) -> Result<(),
             give.blocking_send(full).map_err(|_| Gone)
         });
         match read {
+            Ok(report) if batch.is_empty() => Ok(report),
             Ok(report) => give.blocking_send(batch).map(|()| report).map_err(|_| Stopped::By(Gone)),
             Err(stopped) => Err(stopped),
         }
     });
-    let mut failed: Option<ScheduleError> = None;
-    while let Some(lines) = take.recv().await {
-        if lines.is_empty() {
-            continue;
-        }
-        if let Err(error) = schedule.load_lines(new, lines).await {
-            failed = Some(error);
-            take.close();
-            break;
-        }
-    }
+    let take = Mutex::new(take);
+    // One writes its batch down while the other one's is on its way.
+    let (one, other) = tokio::join!(pass_on(schedule, new, &take), pass_on(schedule, new, &take));
     drop(take);
     let read = reading.await.map_err(io::Error::other)?;
-    if let Some(error) = failed {
-        return Err(error.into());
-    }
+    one.and(other)?;
     match read {
         Ok(report) if report.sha256 == new.sha256 => Ok(()),
         // It was well a moment ago.

@@ -44,6 +44,7 @@ mod keys;
 mod length;
 mod lineage;
 mod list;
+mod logins;
 mod mark;
 #[cfg(any(test, feature = "simulation"))]
 #[allow(missing_docs, clippy::unwrap_used)]

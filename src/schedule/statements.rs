@@ -97,6 +97,8 @@ statements! {
     ENABLE_WEBHOOK_ENDPOINT = "sql/enable_webhook_endpoint.sql",
     END_GRACE = "sql/end_grace.sql",
     ENLIST_RELAY = "sql/enlist_relay.sql",
+    ENDED_LOGINS = "sql/ended_logins.sql",
+    END_LOGIN = "sql/end_login.sql",
     ENSURE_PARTITIONS = "sql/ensure_partitions.sql",
     ENSURE_SETTLEMENT_DAY = "sql/ensure_settlement_day.sql",
     ENSURE_WEBHOOK_DAYS = "sql/ensure_webhook_days.sql",

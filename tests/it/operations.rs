@@ -5,7 +5,7 @@ mod approvals;
 mod bulk;
 mod guards;
 pub(crate) mod http;
-mod reconciliations;
+pub(crate) mod reconciliations;
 mod payments;
 mod releases;
 mod search;

@@ -5,7 +5,7 @@ use super::super::Ended;
 use super::super::output::{Column, Face, List, Output, at, money, print, record};
 use super::super::payment::walked;
 use super::super::remote::{Act, Remote, confirm, of_client, said_something};
-use super::typed;
+use super::Which;
 use crate::client::Call;
 use clap::Subcommand;
 use serde_json::{Map, Value, json};
@@ -18,21 +18,8 @@ pub(in crate::cli) enum Bulk {
         /// Parked for this reason.
         #[arg(long = "parked-for", value_name = "REASON")]
         parked_for: Option<String>,
-        /// Of this gateway.
-        #[arg(long, value_name = "NAME")]
-        gateway: Option<String>,
-        /// Of this API client, by name or id.
-        #[arg(long, value_name = "ACTOR")]
-        actor: Option<String>,
-        /// Due at or after it.
-        #[arg(long, value_name = "INSTANT")]
-        due_from: Option<String>,
-        /// Due before it.
-        #[arg(long, value_name = "INSTANT")]
-        due_to: Option<String>,
-        /// The filter of the API and the dashboard: words like actor:acme amount:..5000 id:ID,ID.
-        #[arg(short, long, value_name = "FILTER", allow_hyphen_values = true)]
-        query: Option<String>,
+        #[command(flatten)]
+        which: Which,
         /// So many a second.
         #[arg(long, value_name = "COUNT", default_value_t = 10)]
         rate: u32,
@@ -112,17 +99,12 @@ fn of_what(bulk: &Value) -> String {
 pub(super) async fn run(remote: &Remote, command: Bulk) -> Result<(), Ended> {
     let of = |id: &str| remote.client.call("GET", &["ops", "bulk-redrives", id]);
     match command {
-        Bulk::Make { parked_for, gateway, actor, due_from, due_to, query, rate, act } => {
-            let filter = typed([
-                ("reason", parked_for),
-                ("gateway", gateway),
-                ("actor", actor),
-                ("dueFrom", due_from),
-                ("dueTo", due_to),
-                ("q", query),
-            ]);
-            let filter: Map<_, _> =
-                filter.into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect();
+        Bulk::Make { parked_for, which, rate, act } => {
+            let filter: Map<_, _> = which
+                .typed(parked_for)
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), json!(value)))
+                .collect();
             let body = json!({"filter": filter, "reason": act.reason, "ratePerS": rate});
             // Nothing is released by this, so nobody is asked.
             told(remote.client.call("POST", &["ops", "bulk-redrives"]).json(&body), act.output).await

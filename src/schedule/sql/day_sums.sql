@@ -32,6 +32,18 @@ WITH ledger AS (
     LEFT JOIN ledger l ON l.id = p.id
     LEFT JOIN charged c ON c.id = p.id
     WHERE p.due_day = $1 AND p.gateway = $4
+), sums AS (
+    SELECT o.currency,
+           count(*) FILTER (WHERE o.is_charged) AS payments,
+           sum(o.amount_minor) FILTER (WHERE o.is_charged) AS payments_minor,
+           count(*) FILTER (WHERE o.in_ledger) AS ledger,
+           sum(o.amount_minor) FILTER (WHERE o.in_ledger) AS ledger_minor,
+           count(*) FILTER (WHERE o.has_attempt) AS attempts,
+           sum(o.amount_minor) FILTER (WHERE o.has_attempt) AS attempts_minor,
+           count(*) FILTER (WHERE o.in_ledger AND NOT o.has_attempt) AS by_word,
+           sum(o.amount_minor) FILTER (WHERE o.in_ledger AND NOT o.has_attempt) AS by_word_minor
+    FROM ours o
+    GROUP BY 1
 ), part AS (
     SELECT l.run_id, l.kind, l.currency, count(*) AS count, sum(l.gross_minor) AS minor
     FROM settlement_lines l
@@ -75,15 +87,12 @@ WITH ledger AS (
     SELECT v.kind, v.currency, count(*), sum(v.gross_minor)
     FROM viewed v WHERE v.view = 1 GROUP BY 1, 2
 ), book AS (
-    SELECT 'payments' AS book, o.currency, count(*) AS count, sum(o.amount_minor)::bigint AS minor
-    FROM ours o WHERE o.is_charged GROUP BY 2
-    UNION ALL
-    SELECT 'ledger', o.currency, count(*), sum(o.amount_minor)::bigint FROM ours o WHERE o.in_ledger GROUP BY 2
-    UNION ALL
-    SELECT 'attempts', o.currency, count(*), sum(o.amount_minor)::bigint FROM ours o WHERE o.has_attempt GROUP BY 2
-    UNION ALL
-    SELECT 'by_word', o.currency, count(*), sum(o.amount_minor)::bigint
-    FROM ours o WHERE o.in_ledger AND NOT o.has_attempt GROUP BY 2
+    SELECT b.book, s.currency, b.count, b.minor::bigint AS minor
+    FROM sums s
+    CROSS JOIN LATERAL (VALUES ('payments', s.payments, s.payments_minor), ('ledger', s.ledger, s.ledger_minor),
+                               ('attempts', s.attempts, s.attempts_minor), ('by_word', s.by_word, s.by_word_minor))
+        AS b (book, count, minor)
+    WHERE b.count > 0
     UNION ALL
     SELECT 'settlement', l.currency, sum(l.count)::bigint, sum(l.minor)::bigint
     FROM line l WHERE l.kind = 'charge' GROUP BY 2 HAVING sum(l.count) > 0

@@ -26,8 +26,13 @@ async fn a_key_lets_its_person_in_and_logging_out_forgets_it() {
     let page = browser.open("/ui/workers").await;
     assert!(page.says("key:ana") && page.says(">viewer<") && page.says("tests"), "{}", page.text);
     let token = page.token();
+    let copy = browser.cookies.clone();
     assert_eq!(browser.post("/ui/logout", &[("csrf", &token)]).await.leads_to(), "/ui/login");
     assert_eq!(browser.get("/ui/workers").await.leads_to(), "/ui/login?next=%2Fui%2Fworkers");
+    browser.cookies = copy;
+    assert_eq!(browser.get("/ui/workers").await.status, 303, "a copied cookie opens nothing after its end");
+    let other = Browser::of(&api, "ana", &["ops:read"]).await.open("/ui/workers").await;
+    assert!(other.says("key:ana"), "another login of the same person goes on");
 }
 
 #[tokio::test]

@@ -25,6 +25,15 @@ impl Stream {
         Self { answer, rest: String::new() }
     }
 
+    async fn is_told_to_go(&mut self) {
+        while let Some(event) = self.event().await {
+            if event.contains("event: gone") {
+                return;
+            }
+        }
+        panic!("the stream ended without a word");
+    }
+
     /// The next event of a name, past comments; `None` at the end of the stream.
     async fn event(&mut self) -> Option<String> {
         let reading = async {
@@ -79,7 +88,7 @@ async fn a_stream_that_comes_again_is_sent_nothing_that_its_page_has() {
 }
 
 #[tokio::test]
-async fn a_stream_ends_with_its_key_and_with_the_process() {
+async fn a_stream_ends_with_its_key_with_its_login_and_with_the_process() {
     let api = Api::start(|_| {}).await;
     let (key_id, key) = api.new_key_until("ana", &["ops:read"], None).await;
     let mut browser = Browser::new(&api);
@@ -88,11 +97,12 @@ async fn a_stream_ends_with_its_key_and_with_the_process() {
     assert!(stream.event().await.expect("a look").contains("event: look"));
     let by = By { operator: Operator("test".into()), reason: "a test".into() };
     assert!(matches!(api.owner.revoke_api_key(key_id, by).await.expect("revoked"), KeyRevoked::Revoked(_)));
-    while let Some(event) = stream.event().await {
-        if event.contains("event: gone") {
-            break;
-        }
-    }
+    stream.is_told_to_go().await;
+    let mut leaving = Browser::of(&api, "cy", &["ops:read"]).await;
+    let mut stream = Stream::open(&leaving, "/ui/stream", None).await;
+    let token = leaving.open("/ui/workers").await.token();
+    assert_eq!(leaving.post("/ui/logout", &[("csrf", &token)]).await.leads_to(), "/ui/login");
+    stream.is_told_to_go().await;
     let other = Browser::of(&api, "bo", &["ops:read"]).await;
     let mut stream = Stream::open(&other, "/ui/stream", None).await;
     assert!(stream.event().await.is_some());

@@ -21,7 +21,7 @@ fn euros() -> Currency {
 }
 
 /// The line of a charge under this key.
-fn line(number: u64, key: &str, reference: &str, minor: i64) -> Line {
+pub fn line(number: u64, key: &str, reference: &str, minor: i64) -> Line {
     Line {
         number,
         at_line: number + 1,
@@ -46,7 +46,7 @@ fn today() -> NaiveDate {
 
 impl Site {
     /// Loads and compares a report of today; its id. The day goes on, so what differs waits: it may settle by itself.
-    async fn reported(&self, lines: Vec<Line>) -> String {
+    pub async fn reported(&self, lines: Vec<Line>) -> String {
         let id = Os.claim_id().0;
         let report = NewReport {
             id,
@@ -75,7 +75,7 @@ impl Site {
     }
 
     /// The only difference of this payment.
-    async fn item_of(&self, payment: &str) -> Value {
+    pub async fn item_of(&self, payment: &str) -> Value {
         let page = self.get(&format!("/v1/ops/reconciliation-items?paymentId={payment}")).await.json();
         let found = page["data"].as_array().expect("a list");
         assert_eq!(found.len(), 1, "{page}");
@@ -88,7 +88,7 @@ impl Site {
     }
 
     /// A payment that the gateway declined for good, as far as anybody knew.
-    async fn failed(&self, key: &str, amount: i64) -> String {
+    pub async fn failed(&self, key: &str, amount: i64) -> String {
         let claimed = self.claimed(key, amount).await;
         let id = claimed.payment().id.to_string();
         let failed = Decision { reason: Some(Reason::DeclinedHard), ..decision(Status::Failed) };
@@ -97,7 +97,7 @@ impl Site {
         id
     }
 
-    async fn status(&self, payment: &str) -> String {
+    pub async fn status(&self, payment: &str) -> String {
         let query = format!("SELECT status FROM payments WHERE id = '{payment}'");
         self.api.one::<String>(&query).await
     }

@@ -38,6 +38,8 @@ const REFUSED: &[(&str, &str)] = &[
     ("punctual_api", "UPDATE forecast_days SET due = 0"),
     ("punctual_api", "DELETE FROM forecast_days"),
     ("punctual_owner", "UPDATE forecast_days SET due = 0"),
+    ("punctual_api", "UPDATE ended_logins SET until = now()"),
+    ("punctual_worker", "DELETE FROM ended_logins"),
     ("punctual_api", "UPDATE minutes SET due = 0"),
     ("punctual_api", "UPDATE minutes_cursor SET seq = 0"),
     ("punctual_worker", "DELETE FROM minutes_cursor"),
