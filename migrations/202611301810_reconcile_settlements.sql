@@ -616,7 +616,7 @@ GRANT SELECT ON reconciliation_runs, settlement_lines, reconciliation_items, rec
     TO punctual_owner, punctual_api, punctual_worker;
 GRANT SELECT ON refunds TO punctual_worker;
 GRANT INSERT (id, gateway, day, format, options, source, sha256, asked_by, status, lines, is_complete, seen_at, sums),
-    UPDATE (status, finished_at, superseded_by, note, counts), DELETE ON reconciliation_runs TO punctual_worker;
+    UPDATE (status, finished_at, seen_at, superseded_by, note, counts), DELETE ON reconciliation_runs TO punctual_worker;
 GRANT INSERT, UPDATE (payment_id), DELETE ON settlement_lines TO punctual_worker;
 -- What people decide is no program's to write.
 GRANT INSERT (fingerprint, run_id, gateway, day, class, status, payment_id, refund_id, key, reference, field, ours, theirs,

@@ -335,13 +335,14 @@ CREATE FUNCTION gateways_in_use() RETURNS SETOF text
     UNION SELECT r.gateway FROM reconciliation_runs r
 $$;
 
--- The days of a quarantine whose reports may show what was charged in the lost time: the lost days, and those behind
--- them in which a gateway may still book it. `askable_from`: when a whole report of the day can be had.
+-- The days of a quarantine whose reports may show what was charged in the lost time: the lost days, the one before them,
+-- since a gateway's day may have begun before ours, and those behind them in which a gateway may still book it.
+-- `askable_from`: when a whole report of the day can be had.
 CREATE FUNCTION days_to_compare(q quarantines) RETURNS TABLE (day date, is_lost boolean, askable_from timestamptz)
     LANGUAGE sql STABLE SET search_path = public, pg_catalog, pg_temp SET timezone = 'UTC' AS $$
     SELECT s::date, s::date <= q.since::date,
            greatest((s::date + 1)::timestamp AT TIME ZONE 'UTC', q.since)
-    FROM generate_series(q.lost_from::date::timestamp, (q.since::date + q.later_days)::timestamp, interval '1 day') AS s
+    FROM generate_series((q.lost_from::date - 1)::timestamp, (q.since::date + q.later_days)::timestamp, interval '1 day') AS s
 $$;
 
 -- Was the day compared with a whole report that was seen after the day had ended, and after claims had stopped?
@@ -392,7 +393,7 @@ BEGIN
         SELECT 'open_repairs'::text, i.gateway, i.day, count(*), NULL::timestamptz, NULL::timestamptz
         FROM reconciliation_items i
         WHERE i.status = 'open' AND i.class IN ('missing_here', 'refund_mismatch')
-          AND i.day BETWEEN q.lost_from::date AND q.since::date + days_behind
+          AND i.day BETWEEN q.lost_from::date - 1 AND q.since::date + days_behind
           AND NOT EXISTS (SELECT 1 FROM lost_charges x WHERE x.payment_id = i.payment_id)
         GROUP BY i.gateway, i.day
         ORDER BY i.day, i.gateway;

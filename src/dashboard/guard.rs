@@ -117,7 +117,12 @@ impl Ui {
         let login = self.login_of(request.headers());
         let visit = visit(self, request, login.as_ref());
         request.extensions_mut().insert(visit.clone());
-        let id = login.as_ref().map(|login| login.id).or_else(|| self.door_of(request.headers()));
+        let door = self.door_of(request.headers());
+        let id = match &login {
+            // Whoever comes in again, as somebody else or after the end of a login, does so by the door's form.
+            Some(login) if route.path != "/ui/login" => Some(login.id),
+            _ => door,
+        };
         if let Needs::Scope(scope) = route.needs {
             let Some(viewer) = self.viewer(login, visit, request.headers()).await? else {
                 return Ok(Welcome::LogInFirst(way_to_login(request)));

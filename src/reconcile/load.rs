@@ -11,7 +11,9 @@
 use super::read::{Format, Refused, Report, Stopped, read};
 use super::{Order, ReconcileError};
 use crate::domain::settlement::Line;
-use crate::schedule::{LineSum, NewReport, Postgres, Purpose, ReconciliationRun, ReportBegun, ScheduleError};
+use crate::schedule::{
+    Finished, LineSum, NewReport, Postgres, Purpose, ReconciliationRun, ReportBegun, ScheduleError,
+};
 use std::convert::Infallible;
 use std::fs::File;
 use std::io::{self, BufReader, Seek, SeekFrom};
@@ -66,8 +68,12 @@ pub(super) async fn load(schedule: &Postgres, order: &Order) -> Result<(Report, 
             Ok((report, Loaded::OnTrial(new)))
         }
         Purpose::Count => match schedule.finish_report(&new).await? {
-            Some(run) => Ok((report, Loaded::Counts(run))),
-            None => {
+            Finished::Counts(run) => Ok((report, Loaded::Counts(run))),
+            Finished::Same(run) => {
+                schedule.fail_report(&new, "somebody else loaded the very same file meanwhile").await?;
+                Ok((report, Loaded::Same(run)))
+            }
+            Finished::NotWhole => {
                 schedule.fail_report(&new, "lines are missing, or it was withdrawn meanwhile").await?;
                 Err(ReconcileError::Changed)
             }

@@ -67,6 +67,7 @@ mod recent_calls;
 mod reconcile_compare;
 mod reconcile_found;
 mod reconcile_items;
+mod reconcile_lines;
 mod rebuild;
 mod reconcile_refunds;
 mod reconcile_repair;

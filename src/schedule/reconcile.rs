@@ -165,6 +165,17 @@ pub enum ReportBegun {
     DayOutOfRange,
 }
 
+/// What became of finishing to load.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Finished {
+    /// It counts now.
+    Counts(ReconciliationRun),
+    /// Somebody else loaded the very same file meanwhile, which counts.
+    Same(ReconciliationRun),
+    /// It is not loading, or lines are missing, or people took it out meanwhile.
+    NotWhole,
+}
+
 /// Which reports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReconciliationRunFilter {

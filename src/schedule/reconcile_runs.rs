@@ -3,7 +3,8 @@
 //! **Promises.** A report counts from the commit of [`Postgres::finish_report`] on, which counts its lines first; the
 //! one whose place it takes ends in the same transaction. The same bytes for the same day count once, under whatever
 //! name they come and however they are read; and not at all once people took them out (`reconcile_withdraw`), unless
-//! somebody says otherwise. Of two that load one report at once the second takes the first one's place.
+//! somebody says otherwise. Of two that load the same bytes at once the second finds them counted. No report takes the
+//! place of another while a comparison of its gateway reads.
 //!
 //! If this dies here, lines of a report that never counts are left; the next report of its day deletes them an hour
 //! later, and their day's partition ends them anyhow.
@@ -11,19 +12,18 @@
 use super::failure::{before_commit, transaction, whole};
 use super::port::ScheduleError;
 use super::reconcile::{
-    LineSum, NewReport, Purpose, ReconciliationRun, ReconciliationRunFilter, ReportBegun, ReportStatus,
-    Shorter, Withdrawn,
+    Finished, LineSum, NewReport, Purpose, ReconciliationRun, ReconciliationRunFilter, ReportBegun,
+    ReportStatus, Shorter, Withdrawn,
 };
 use super::row::{self, parsed};
-use super::{Postgres, statements};
+use super::{Postgres, reconcile_lines, statements};
 use crate::domain::ids::{GatewayName, Operator};
-use crate::domain::settlement::{Kind, Line, has_own_names, payment_of, refund_of};
+use crate::domain::settlement::Line;
 use chrono::{DateTime, NaiveDate, Utc};
 use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use sqlx::{Error, PgConnection, PgPool, Row};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use uuid::Uuid;
 
 /// Lines changed by one transaction.
@@ -49,17 +49,17 @@ impl Postgres {
     /// Any; then the report has to be given up, since some may be there.
     pub async fn load_lines(&self, report: &NewReport, lines: Vec<Line>) -> Result<(), ScheduleError> {
         let report = report.clone();
-        transaction(self.pool(), move |one| Box::pin(async move { load(one, &report, &lines).await })).await
+        transaction(self.pool(), move |one| {
+            Box::pin(async move { reconcile_lines::load(one, &report, &lines).await })
+        })
+        .await
     }
 
-    /// Lets the report count, in the place of the one before it; `None`: it is not loading, or lines are missing.
+    /// Lets the report count, in the place of the one before it, once no comparison of the gateway goes on.
     ///
     /// # Errors
     /// `CommitUnknown`: look at the report ([`Self::reconciliation_run`]).
-    pub async fn finish_report(
-        &self,
-        report: &NewReport,
-    ) -> Result<Option<ReconciliationRun>, ScheduleError> {
+    pub async fn finish_report(&self, report: &NewReport) -> Result<Finished, ScheduleError> {
         let (pool, report) = (self.pool().clone(), report.clone());
         whole(async move { finish(&pool, &report).await }).await
     }
@@ -173,14 +173,11 @@ const NEWEST: NaiveDate = match NaiveDate::from_ymd_opt(9999, 12, 31) {
 async fn begin(pool: &PgPool, new: &NewReport, if_shorter: Shorter) -> Result<ReportBegun, ScheduleError> {
     let mut connection = pool.acquire().await.map_err(before_commit)?;
     let live = live(&mut connection, &new.gateway, (new.day, new.day), None).await.map_err(before_commit)?;
-    // Bytes are the same or not, whatever the file is called. One that was cut by the clock, and is whole now, is not,
-    // nor is one that is read with other options.
-    let same = live.iter().find(|it| {
-        (&it.format, &it.options, it.sha256) == (&new.format, &new.options, new.sha256)
-            && (it.is_complete || !new.is_complete)
-    });
-    match (same, new.purpose) {
-        (Some(same), Purpose::Count) => return Ok(ReportBegun::Same(same.clone())),
+    match (live.iter().find(|it| is_same(it, new)), new.purpose) {
+        (Some(same), Purpose::Count) => {
+            drop(connection);
+            return Ok(ReportBegun::Same(seen_again(pool, same, new).await?));
+        }
         // A trial looks at it again, and must not end where what counts is compared and repaired.
         (Some(_), Purpose::Trial) | (None, _) => {}
     }
@@ -220,6 +217,35 @@ async fn begin(pool: &PgPool, new: &NewReport, if_shorter: Shorter) -> Result<Re
         .await
         .map_err(before_commit)?;
     Ok(ReportBegun::Begun)
+}
+
+/// Bytes are the same or not, whatever the file is called. One that was cut by the clock, and is whole now, is not, nor
+/// is one that is read with other options.
+fn is_same(counts: &ReconciliationRun, new: &NewReport) -> bool {
+    (&counts.format, &counts.options, counts.sha256) == (&new.format, &new.options, new.sha256)
+        && (counts.is_complete || !new.is_complete)
+}
+
+/// A report that counts, whose bytes came again. Seen later than before it has to be compared again.
+async fn seen_again(
+    pool: &PgPool,
+    same: &ReconciliationRun,
+    new: &NewReport,
+) -> Result<ReconciliationRun, ScheduleError> {
+    let mut seen = pool.begin().await.map_err(before_commit)?;
+    between_comparisons(&mut seen, &new.gateway).await.map_err(before_commit)?;
+    let again = sqlx::query(statements::SEE_REPORT_AGAIN).bind(same.id).bind(new.seen_at);
+    let again = again.fetch_optional(&mut *seen).await.map_err(before_commit)?;
+    let again = again.as_ref().map(report).transpose().map_err(before_commit)?;
+    super::failure::commit(seen).await?;
+    Ok(again.unwrap_or_else(|| same.clone()))
+}
+
+/// Waits for the end of a comparison of the gateway; the next one waits for the end of this transaction.
+async fn between_comparisons(transaction: &mut PgConnection, gateway: &GatewayName) -> Result<(), Error> {
+    sqlx::query(statements::WAIT_FOR_COMPARISON).execute(&mut *transaction).await?;
+    sqlx::query(statements::BETWEEN_COMPARISONS).bind(&gateway.0).execute(transaction).await?;
+    Ok(())
 }
 
 /// The report's own row; `None`: its day is out of range.
@@ -275,85 +301,6 @@ pub(super) async fn live(
     rows.iter().map(report).collect()
 }
 
-/// Lines as COPY takes them: a line each, fields between tabs, `\\N` for what is not there.
-fn as_text(report: &NewReport, lines: &[Line]) -> String {
-    let mut text = String::with_capacity(lines.len() * 320);
-    for line in lines {
-        write_line(&mut text, report, line);
-    }
-    text
-}
-
-fn write_line(text: &mut String, report: &NewReport, line: &Line) {
-    let key = line.key.as_deref();
-    // The key of a refund may be its own or its payment's, and both look alike.
-    let (payment, named) = match line.kind {
-        Kind::Refund => (None, key.and_then(refund_of)),
-        Kind::Charge | Kind::Chargeback | Kind::Fee | Kind::Payout | Kind::Other => {
-            (key.and_then(payment_of), None)
-        }
-    };
-    let mut field = |value: Option<&dyn std::fmt::Display>| {
-        // Writing into a text does not fail.
-        let _never = match value {
-            Some(value) => write!(text, "{value}\t"),
-            None => write!(text, "\\N\t"),
-        };
-    };
-    field(Some(&report.id));
-    field(Some(&report.day));
-    field(Some(&line.booked_on));
-    field(line.executed_on.as_ref().map(|day| day as _));
-    field(payment.as_ref().map(|(_, epoch)| &epoch.0 as _));
-    field(Some(&line.number));
-    field(Some(&line.at_line));
-    field(Some(&line.gross_minor));
-    field(Some(&line.fee_minor));
-    field(Some(&line.net_minor));
-    field(payment.as_ref().map(|(payment, _)| payment as _));
-    field(named.as_ref().map(|refund| refund as _));
-    field(Some(&line.kind.as_str()));
-    field(Some(&line.currency));
-    field(Some(&line.net_currency));
-    for foreign in [&line.key, &line.gateway_ref, &line.charge_ref] {
-        match foreign {
-            Some(foreign) => push_escaped(text, foreign),
-            None => text.push_str("\\N"),
-        }
-        text.push('\t');
-    }
-    text.push_str(if has_own_names(&report.format) { "t\t" } else { "f\t" });
-    text.push_str("\\\\x");
-    for byte in line.raw_hash {
-        let _never = write!(text, "{byte:02x}");
-    }
-    text.push('\n');
-}
-
-/// What somebody else wrote, so that it is one field. NUL, which Postgres cannot hold, no reader hands out.
-fn push_escaped(text: &mut String, field: &str) {
-    for character in field.chars() {
-        match character {
-            '\\' => text.push_str("\\\\"),
-            '\t' => text.push_str("\\t"),
-            '\n' => text.push_str("\\n"),
-            '\r' => text.push_str("\\r"),
-            '\0' => text.push('\u{fffd}'),
-            other => text.push(other),
-        }
-    }
-}
-
-async fn load(transaction: &mut PgConnection, report: &NewReport, lines: &[Line]) -> Result<(), Error> {
-    let mut copying = transaction.copy_in_raw(statements::LOAD_LINES).await?;
-    if let Err(error) = copying.send(as_text(report, lines).as_bytes()).await {
-        copying.abort("it could not be sent").await?;
-        return Err(error);
-    }
-    copying.finish().await?;
-    Ok(())
-}
-
 /// Each line has its payment, and the planner knows them all: lines that came a moment ago count for none there, and
 /// each charge of ours would be looked for in all of them.
 async fn ready_lines(pool: &PgPool, report: &NewReport) -> Result<(), ScheduleError> {
@@ -383,16 +330,23 @@ async fn name_payments(pool: &PgPool, report: &NewReport) -> Result<(), Schedule
     Ok(())
 }
 
-async fn finish(pool: &PgPool, new: &NewReport) -> Result<Option<ReconciliationRun>, ScheduleError> {
+async fn finish(pool: &PgPool, new: &NewReport) -> Result<Finished, ScheduleError> {
     ready_lines(pool, new).await?;
     let mut both = pool.begin().await.map_err(before_commit)?;
+    between_comparisons(&mut both, &new.gateway).await.map_err(before_commit)?;
+    // Somebody else may have loaded the same bytes meanwhile, and may be about to compare them.
+    let live = live(&mut both, &new.gateway, (new.day, new.day), None).await.map_err(before_commit)?;
+    if let Some(same) = live.into_iter().find(|it| is_same(it, new)) {
+        both.rollback().await.map_err(before_commit)?;
+        return Ok(Finished::Same(same));
+    }
     let before = sqlx::query(statements::SUPERSEDE_REPORTS).bind(new.id).fetch_all(&mut *both).await;
     let before = before.map_err(before_commit)?;
     let finished = sqlx::query(statements::FINISH_REPORT).bind(new.id).bind(new.day);
     let finished = finished.fetch_optional(&mut *both).await.map_err(before_commit)?;
     let Some(finished) = finished else {
         both.rollback().await.map_err(before_commit)?;
-        return Ok(None);
+        return Ok(Finished::NotWhole);
     };
     let finished = report(&finished).map_err(before_commit)?;
     super::failure::commit(both).await?;
@@ -400,7 +354,7 @@ async fn finish(pool: &PgPool, new: &NewReport) -> Result<Option<ReconciliationR
     for gone in before {
         delete_lines(pool, gone.try_get("id").map_err(before_commit)?, new.day).await?;
     }
-    Ok(Some(finished))
+    Ok(Finished::Counts(finished))
 }
 
 async fn delete_lines(pool: &PgPool, report: Uuid, day: NaiveDate) -> Result<(), ScheduleError> {
@@ -444,16 +398,4 @@ pub(super) fn report(found: &PgRow) -> Result<ReconciliationRun, Error> {
         withdrawn_at: found.try_get("withdrawn_at")?,
         note: found.try_get("note")?,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_somebody_else_wrote_stays_one_field() {
-        let mut text = String::new();
-        push_escaped(&mut text, "a\tb\nc\\d\re\0");
-        assert_eq!(text, "a\\tb\\nc\\\\d\\re\u{fffd}");
-    }
 }

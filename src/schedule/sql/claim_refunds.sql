@@ -14,10 +14,16 @@ WITH moment AS MATERIALIZED (
       AND (r.account IS NULL OR r.account = $2)
       AND (SELECT lineage_is_released() AND NOT refunds_are_held($1))
       -- A report that counts has it, by its own key, or has one of this payment that nobody here knows, or that stands
-      -- here as never sent: sent again it may be a second one. One that is unknown is asked about, not sent anew. A repair ends it, or a withdrawn report.
+      -- here as never sent: sent again it may be a second one. One that is unknown is asked about, not sent anew. A
+      -- repair ends it, or a withdrawn report. One that was replaced holds it until its day is compared with what took
+      -- its place: until then nobody knows whether that has it too.
       AND (r.status <> 'approved' OR NOT EXISTS (
           SELECT 1 FROM reconciliation_items i
-          JOIN reconciliation_runs u ON u.id = (i.evidence ->> 'run')::uuid AND u.status IN ('loaded', 'compared')
+          JOIN reconciliation_runs u ON u.id = (i.evidence ->> 'run')::uuid AND (
+              u.status IN ('loaded', 'compared')
+              OR u.withdrawn_at IS NULL AND EXISTS (
+                  SELECT 1 FROM reconciliation_runs n
+                  WHERE n.gateway = u.gateway AND n.day = u.day AND n.status = 'loaded'))
           WHERE i.payment_id = r.payment_id AND i.gateway = r.gateway AND i.class = 'refund_mismatch'
             AND (i.field IN ('status', 'refund') AND (i.refund_id = r.id OR i.key = r.id::text)
                    AND i.status <> 'superseded'

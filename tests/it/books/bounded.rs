@@ -145,3 +145,34 @@ async fn sums_that_are_apart_are_told_by_whoever_asks_the_database() {
         .await;
     assert_eq!(tell_standing(&world.api).await.expect("told")[0].sums_apart, 2, "of the last eight days");
 }
+
+#[tokio::test]
+async fn what_was_settled_before_is_not_read_again_to_find_what_may_be_repaired() {
+    let world = World::new().await;
+    let mut sql = world.sql().await;
+    let fill = "INSERT INTO reconciliation_items (fingerprint, run_id, gateway, day, class, status, payment_id, field, evidence)
+        SELECT gen_random_uuid(), gen_random_uuid(), 'sandbox', current_date - 9, 'missing_here',
+               CASE WHEN n % 10000 = 0 THEN 'open' ELSE 'explained' END, gen_random_uuid(), 'status', '{}'
+        FROM generate_series(1, 50000) AS n";
+    for statement in [fill, "VACUUM ANALYZE reconciliation_items", "SET plan_cache_mode = force_custom_plan"]
+    {
+        sqlx::raw_sql(AssertSqlSafe(statement.to_owned())).execute(&mut sql).await.expect("filled");
+    }
+    let text = Statement::named("repairable_items").expect("listed").text;
+    sqlx::raw_sql(AssertSqlSafe(format!("PREPARE repairable AS {text}")))
+        .execute(&mut sql)
+        .await
+        .expect("prepared");
+    for power in ["safe", "automatic"] {
+        let execute = format!("EXECUTE repairable ('sandbox', NULL, 0, 100, '{power}')");
+        let found = sqlx::query(AssertSqlSafe(execute.clone())).fetch_all(&mut sql).await.expect("found");
+        assert_eq!(found.len(), 5);
+        let explain = format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {execute}");
+        let plan: Value =
+            sqlx::query_scalar(AssertSqlSafe(explain)).fetch_one(&mut sql).await.expect("a plan");
+        let top = &plan[0]["Plan"];
+        let blocks = top["Shared Hit Blocks"].as_u64().expect("counted")
+            + top["Shared Read Blocks"].as_u64().expect("counted");
+        assert!(blocks < 100, "{power}: {blocks} blocks for five differences: {plan}");
+    }
+}

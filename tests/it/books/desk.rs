@@ -11,8 +11,9 @@ use punctual::domain::settlement::{Kind, Line};
 use punctual::domain::state::Status;
 use punctual::platform::dice::{Dice, Os};
 use punctual::schedule::{
-    CompareOrder, Compared, LineSum, NewReport, Purpose, ReconciliationItem, ReconciliationItemFilter,
-    ReconciliationRun, ReportBegun, Shorter, WithdrawAnswer, WithdrawOrder, Withdrawn,
+    CompareOrder, Compared, Finished, LineSum, NewReport, Purpose, ReconciliationItem,
+    ReconciliationItemFilter, ReconciliationRun, ReportBegun, Shorter, WithdrawAnswer, WithdrawOrder,
+    Withdrawn,
 };
 use sha2::{Digest, Sha256};
 use sqlx::postgres::PgConnection;
@@ -89,7 +90,10 @@ pub async fn load(world: &World, new: &NewReport, lines: &[Line]) -> Reconciliat
     let begun = world.worker.begin_report(new, Shorter::Refuse).await.expect("begun");
     assert_eq!(begun, ReportBegun::Begun);
     world.worker.load_lines(new, lines.to_vec()).await.expect("loaded");
-    world.worker.finish_report(new).await.expect("finished").expect("all lines are there")
+    match world.worker.finish_report(new).await.expect("finished") {
+        Finished::Counts(run) => run,
+        other => panic!("all lines are there: {other:?}"),
+    }
 }
 
 pub async fn compare(world: &World, day: NaiveDate) -> Compared {

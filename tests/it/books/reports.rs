@@ -5,15 +5,17 @@ use super::desk::{
     withdraw,
 };
 use crate::schedule::world::{World, gateway};
+use crate::support::eventually;
 use chrono::TimeDelta;
 use punctual::domain::guard_cases::payment;
 use punctual::domain::ids::{Operator, PaymentId};
 use punctual::domain::matching::Class;
 use punctual::domain::state::Status;
 use punctual::schedule::{
-    CompareOrder, NewReport, Purpose, ReportBegun, ReportStatus, Shorter, WithdrawAnswer,
+    CompareOrder, Finished, NewReport, Purpose, ReportBegun, ReportStatus, Shorter, WithdrawAnswer,
 };
 use sqlx::{AssertSqlSafe, Executor};
+use std::time::Duration;
 
 async fn begin(world: &World, new: &NewReport, if_shorter: Shorter) -> ReportBegun {
     world.worker.begin_report(new, if_shorter).await.expect("an answer")
@@ -45,7 +47,7 @@ async fn the_same_file_twice_changes_nothing_and_a_shorter_one_has_to_be_wanted(
     assert_eq!(before.id, first.id);
     assert_eq!(begin(&world, &shorter, Shorter::Accept).await, ReportBegun::Begun);
     world.worker.load_lines(&shorter, lines[..1].to_vec()).await.expect("loaded");
-    world.worker.finish_report(&shorter).await.expect("finished").expect("whole");
+    assert!(matches!(world.worker.finish_report(&shorter).await.expect("finished"), Finished::Counts(_)));
     assert_eq!(
         world.one::<i64>("SELECT count(*) FROM settlement_lines").await,
         1,
@@ -95,7 +97,7 @@ async fn a_report_counts_with_all_its_lines_or_not_at_all() {
     let new = report(day, &lines);
     assert_eq!(begin(&world, &new, Shorter::Refuse).await, ReportBegun::Begun);
     world.worker.load_lines(&new, lines[..1].to_vec()).await.expect("loaded");
-    assert_eq!(world.worker.finish_report(&new).await.expect("an answer"), None);
+    assert_eq!(world.worker.finish_report(&new).await.expect("an answer"), Finished::NotWhole);
     world.worker.fail_report(&new, "line 2: cut short").await.expect("given up");
     assert_eq!(world.one::<i64>("SELECT count(*) FROM settlement_lines").await, 0);
     let failed = world.worker.reconciliation_run(new.id).await.expect("found").expect("kept");
@@ -252,4 +254,77 @@ async fn lines_are_forgotten_by_the_day_and_the_differences_stay() {
         }
     }
     assert_eq!(world.one::<i64>("SELECT count(*) FROM settlement_lines").await, 1, "nothing was dropped");
+}
+
+#[tokio::test]
+async fn of_two_that_load_the_same_bytes_at_once_the_second_finds_them_counted() {
+    let world = World::new().await;
+    let row = payment(world.now().await, 1, Status::Completed);
+    put(&mut world.sql().await, &row).await;
+    let day = row.id.due_day();
+    let lines = [charge(1, row.id, "ch_1", day)];
+    let both = [report(day, &lines), report(day, &lines)];
+    for new in &both {
+        assert_eq!(begin(&world, new, Shorter::Refuse).await, ReportBegun::Begun);
+        world.worker.load_lines(new, lines.to_vec()).await.expect("loaded");
+    }
+    let finish = async |new| world.worker.finish_report(new).await.expect("finished");
+    assert!(matches!(finish(&both[0]).await, Finished::Counts(run) if run.id == both[0].id));
+    assert!(matches!(finish(&both[1]).await, Finished::Same(run) if run.id == both[0].id));
+    let kept = format!("SELECT count(*) FROM settlement_lines WHERE run_id = '{}'", both[0].id);
+    assert_eq!(world.one::<i64>(&kept).await, 1, "nothing was taken from under a comparison");
+}
+
+#[tokio::test]
+async fn no_report_takes_the_place_of_another_while_a_comparison_of_its_gateway_reads() {
+    let world = World::new().await;
+    let day = days_ago(&world, 3).await;
+    let lines = [charge(1, payment(world.now().await, 9, Status::Failed).id, "ch_1", day)];
+    let new = report(day, &lines);
+    assert_eq!(begin(&world, &new, Shorter::Refuse).await, ReportBegun::Begun);
+    world.worker.load_lines(&new, lines.to_vec()).await.expect("loaded");
+    let mut reading = world.sql().await;
+    let gateway = gateway().0;
+    let act =
+        |what: &str| AssertSqlSafe(format!("SELECT {what}(hashtextextended('reconcile {gateway}', 1810))"));
+    reading.execute(act("pg_advisory_lock")).await.expect("held");
+    let finishing = {
+        let (worker, new) = (world.worker.clone(), new.clone());
+        tokio::spawn(async move { worker.finish_report(&new).await })
+    };
+    eventually("it waits", Duration::from_secs(20), || async {
+        let waits = "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+                     WHERE d.datname = current_database() AND l.locktype = 'advisory' AND NOT l.granted";
+        (world.one::<i64>(waits).await == 1).then_some(())
+    })
+    .await;
+    let stands = world.worker.reconciliation_run(new.id).await.expect("found").expect("kept");
+    assert_eq!(stands.status, ReportStatus::Loading);
+    reading.execute(act("pg_advisory_unlock")).await.expect("let go");
+    assert!(matches!(finishing.await.expect("ran").expect("finished"), Finished::Counts(_)));
+}
+
+#[tokio::test]
+async fn the_same_bytes_seen_later_are_compared_again_and_count_as_seen_then() {
+    let world = World::new().await;
+    let day = days_ago(&world, 3).await;
+    let lines = [charge(1, payment(world.now().await, 9, Status::Failed).id, "ch_1", day)];
+    let first = report(day, &lines);
+    load(&world, &first, &lines).await;
+    compare(&world, day).await;
+    let later = NewReport { seen_at: first.seen_at + TimeDelta::hours(1), ..report(day, &lines) };
+    for (again, seen_at, status) in [
+        (NewReport { seen_at: first.seen_at, ..later.clone() }, first.seen_at, ReportStatus::Compared),
+        (later.clone(), later.seen_at, ReportStatus::Loaded),
+        (NewReport { seen_at: first.seen_at, ..later.clone() }, later.seen_at, ReportStatus::Loaded),
+    ] {
+        let ReportBegun::Same(run) = begin(&world, &again, Shorter::Refuse).await else {
+            panic!("the same bytes")
+        };
+        let stands = world.worker.reconciliation_run(first.id).await.expect("found").expect("kept");
+        assert_eq!((run.id, stands.seen_at, stands.status), (first.id, seen_at, status));
+    }
+    compare(&world, day).await;
+    let stands = world.worker.reconciliation_run(first.id).await.expect("found").expect("kept");
+    assert_eq!((stands.seen_at, stands.status), (later.seen_at, ReportStatus::Compared));
 }

@@ -11,7 +11,7 @@ use punctual::domain::ids::Operator;
 use punctual::domain::matching::{Class, ItemStatus};
 use punctual::domain::state::Status;
 use punctual::schedule::{
-    ActTerms, ApprovalVerdict, CarriedOut, Decided, NewReport, Purpose, ReconciliationItemFilter,
+    ActTerms, ApprovalVerdict, CarriedOut, Decided, Finished, NewReport, Purpose, ReconciliationItemFilter,
     ReportBegun, ReportStatus, Shorter, WithdrawAnswer, Withdrawn,
 };
 
@@ -68,7 +68,7 @@ async fn what_was_being_loaded_while_people_took_the_same_bytes_out_does_not_cou
     load(&world, &wrong, &lines).await;
     compare(&world, day).await;
     assert!(matches!(withdraw(&world, wrong.id).await, WithdrawAnswer::Done(_)));
-    assert_eq!(world.worker.finish_report(&second).await.expect("an answer"), None);
+    assert_eq!(world.worker.finish_report(&second).await.expect("an answer"), Finished::NotWhole);
 }
 
 #[tokio::test]

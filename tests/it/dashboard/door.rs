@@ -36,6 +36,26 @@ async fn a_key_lets_its_person_in_and_logging_out_forgets_it() {
 }
 
 #[tokio::test]
+async fn who_has_a_login_still_or_one_that_died_comes_in_again_by_the_form() {
+    let api = Api::start(|_| {}).await;
+    let (id, key) = api.new_key_until("ana", &["ops:read"], None).await;
+    let other = api.new_key("bo", &["ops:read"]).await;
+    let mut browser = Browser::new(&api);
+    browser.log_in(&key).await;
+    assert_eq!(browser.log_in(&other).await.leads_to(), "/ui", "as somebody else");
+    assert!(browser.open("/ui/workers").await.says("key:bo"));
+    browser.log_in(&key).await;
+    let by = By { operator: Operator("test".into()), reason: "a test".into() };
+    assert!(matches!(api.owner.revoke_api_key(id, by).await.expect("revoked"), KeyRevoked::Revoked(_)));
+    let browser = tokio::sync::Mutex::new(browser);
+    let refused = || async { (browser.lock().await.get("/ui/workers").await.status == 303).then_some(()) };
+    eventually("the revoked key lets nobody in", Duration::from_secs(5), refused).await;
+    let mut browser = browser.into_inner();
+    assert_eq!(browser.log_in(&other).await.leads_to(), "/ui", "its cookie is in nobody's way");
+    assert!(browser.open("/ui/workers").await.says("key:bo"));
+}
+
+#[tokio::test]
 async fn what_is_no_key_is_refused_and_a_key_that_may_not_look_is_told_so() {
     let api = Api::start(|_| {}).await;
     let (_, expired) =

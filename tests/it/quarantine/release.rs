@@ -59,9 +59,14 @@ fn later(day: NaiveDate, days: u32) -> NaiveDate {
 
 /// All that is asked for, compared now.
 async fn all_compared(world: &World, day: NaiveDate) {
+    compared(world, before(day), true, "now()").await;
     for days in 0..=LATER {
         compared(world, later(day, days), true, "now()").await;
     }
+}
+
+fn before(day: NaiveDate) -> NaiveDate {
+    day - Days::new(1)
 }
 
 /// A report of this day that was compared, seen so many days after it ended.
@@ -89,13 +94,16 @@ async fn a_release_needs_every_day_compared_by_a_whole_report_that_was_seen_afte
     assert_eq!(release(&world, "ann", Insists::OnNothing).await, ReleaseAnswer::Lacking);
     let kinds = |view: QuarantineView| view.lacks.iter().map(|it| (it.kind, it.day)).collect::<Vec<_>>();
     let (lost, behind) = (LackKind::DayNotCompared, LackKind::LaterDayNotCompared);
-    let all = [(lost, day), (behind, later(day, 1)), (behind, later(day, 2))];
+    let all = [(lost, before(day)), (lost, day), (behind, later(day, 1)), (behind, later(day, 2))];
+    assert_eq!(kinds(seen(&world).await), all, "a gateway's day may begin before ours");
+    compared(&world, before(day), true, "now()").await;
+    let all = &all[1..];
     assert_eq!(kinds(seen(&world).await), all);
     compared(&world, day, false, "now()").await;
     let lacks = seen(&world).await.lacks;
     assert_eq!(lacks.len(), 3, "a report that has not ended shows nothing");
     assert!(lacks[0].partly_seen_at.is_some() && lacks[1].partly_seen_at.is_none(), "{lacks:?}");
-    compared(&world, day - TimeDelta::days(1), true, "now()").await;
+    compared(&world, day - TimeDelta::days(2), true, "now()").await;
     assert_eq!(seen(&world).await.lacks.len(), 3, "of another day");
     compared(&world, day, true, &format!("'{} 00:00:01Z'::timestamptz", later(day, 1))).await;
     assert_eq!(kinds(seen(&world).await), all[1..], "seen after the day and after claims stopped");
@@ -150,7 +158,8 @@ async fn two_people_can_always_release_it_and_what_was_missing_is_kept() {
     let view = seen(&world).await;
     let overridden = &view.quarantines[0].released.as_ref().expect("released").overridden;
     assert_eq!(overridden[0]["lack"], "day_not_compared");
-    assert_eq!(overridden[0]["day"], day.to_string());
+    assert_eq!(overridden[0]["day"], before(day).to_string());
+    assert_eq!(overridden[1]["day"], day.to_string());
     let acts = world.api.acts(&Default::default(), 1).await.expect("seen");
     assert_eq!(acts[0].act, "override_quarantine");
     let mut sql = world.sql().await;

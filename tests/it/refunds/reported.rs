@@ -1,9 +1,10 @@
 //! What a report shows as given back, and a restored database as allowed, is not given back again.
 
 use super::{CHARGE, Site, alice};
-use crate::books::desk::{charge, compare, days_ago, items_of, reconcile};
+use crate::books::desk::{charge, compare, days_ago, items_of, load, reconcile, report};
 use crate::schedule::world::{fresh, gateway, terms};
 use chrono::NaiveDate;
+use punctual::domain::guard_cases::payment;
 use punctual::domain::ids::{Operator, PaymentId};
 use punctual::domain::matching::Class;
 use punctual::domain::refund::{RefundRefused, RefundStatus};
@@ -132,13 +133,31 @@ async fn a_dismissed_line_of_a_refund_s_own_key_still_holds_it_until_it_is_repai
 }
 
 #[tokio::test]
+async fn a_line_holds_its_refund_until_the_report_that_took_its_place_is_compared() {
+    let site = Site::start().await;
+    let (refund, of, name) = given_back_and_forgotten(&site).await;
+    let day = days_ago(&site.world, 0).await;
+    reconcile(&site.world, day, &[line(&of, &name, Some(&refund), day)]).await;
+    assert_eq!(claims(&site).await, 0);
+    let other = [charge(1, payment(site.world.now().await, 9, Status::Failed).id, "ch_other", day)];
+    load(&site.world, &report(day, &other), &other).await;
+    assert_eq!(claims(&site).await, 0, "nobody knows yet whether the new one has it");
+    compare(&site.world, day).await;
+    assert_eq!(claims(&site).await, 1, "it has not");
+}
+
+#[tokio::test]
 async fn a_report_that_was_withdrawn_holds_no_refund() {
     let site = Site::start().await;
     let (refund, of, name) = given_back_and_forgotten(&site).await;
     let day = days_ago(&site.world, 0).await;
     reconcile(&site.world, day, &[line(&of, &name, Some(&refund), day)]).await;
     assert_eq!(claims(&site).await, 0);
-    site.world.run("UPDATE reconciliation_runs SET status = 'superseded', finished_at = now()").await;
+    site.world
+        .run(
+            "UPDATE reconciliation_runs SET status = 'superseded', finished_at = now(), withdrawn_at = now()",
+        )
+        .await;
     assert_eq!(claims(&site).await, 1);
 }
 
