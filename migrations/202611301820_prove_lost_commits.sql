@@ -4,11 +4,13 @@
 
 SET lock_timeout = '5s';
 
--- Where this database lives: server, timeline, and the table itself. A dump that was loaded on the same server, in the
--- place of the database or beside it, made the table anew, and no number of a table is given twice.
+-- Where this database lives: server, timeline, database, and the table itself. A dump that was loaded on the same server,
+-- in the place of the database or beside it, made the table anew; CREATE DATABASE … TEMPLATE copies the table with its
+-- number and makes the database anew. No number of either is given twice, and a new name changes none.
 CREATE FUNCTION current_home() RETURNS text
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_catalog, pg_temp
-    AS $$ SELECT current_lineage() || '/' || 'public.installation'::regclass::oid $$;
+    AS $$ SELECT current_lineage() || '/' || d.oid || '/' || 'public.installation'::regclass::oid
+          FROM pg_database d WHERE d.datname = current_database() $$;
 UPDATE installation SET released_lineage = current_home() WHERE released_lineage = current_lineage();
 CREATE OR REPLACE FUNCTION lineage_is_released() RETURNS boolean
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_catalog, pg_temp

@@ -105,7 +105,7 @@ pub(super) fn lineage(seen: &Durability) -> Finding {
         Lineage::Released => Finding::fine(Check::Lineage, "released"),
         Lineage::Quarantined => {
             let saw = seen.quarantine.as_ref().map_or_else(
-                || "another system identifier, timeline or table than the released one".to_owned(),
+                || "another system identifier, timeline, database or table than the released one".to_owned(),
                 |(since, why)| format!("since {}: {why}", text_of(*since)),
             );
             Finding::bad(

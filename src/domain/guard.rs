@@ -23,7 +23,7 @@ use std::time::Duration;
 /// Whether this database is the one that operators released for work (rule R17).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Lineage {
-    /// System identifier, timeline and table are the released ones.
+    /// System identifier, timeline, database and table are the released ones.
     Released,
     /// Restored or promoted, or proven to have lost commits; nothing is claimed.
     Quarantined,

@@ -21,7 +21,7 @@ use uuid::Uuid;
 /// What proved, or who said, that commits were lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LossKind {
-    /// Another server or timeline than the released one, or tables that a dump made anew.
+    /// Another server, timeline or database than the released one, or tables that a dump made anew.
     Lineage,
     /// An authentic notice that the database cannot explain.
     Notice,

@@ -32,9 +32,9 @@ pub struct Quarantine {
     pub kind: LossKind,
     /// In words.
     pub reason: String,
-    /// Server, timeline and table that were released.
+    /// Server, timeline, database and table that were released.
     pub released_lineage: String,
-    /// Server, timeline and table that were found, or released in the end.
+    /// Server, timeline, database and table that were found, or released in the end.
     pub found_lineage: String,
     /// Commits since then may be missing.
     pub lost_from: DateTime<Utc>,

@@ -40,14 +40,17 @@ pub async fn admin() -> PgConnection {
 }
 
 /// A new database, a copy of the migrated template with a secret of its own, as every installation has:
-/// a ring is shared by many tests, one after another, and what one wrote is not another's.
+/// a ring is shared by many tests, one after another, and what one wrote is not another's. It is at home where it is,
+/// as if the migrations had run there: otherwise it would be seen as what a copy is, a restore.
 pub async fn database() -> TestDatabase {
     static TEMPLATE: OnceCell<String> = OnceCell::const_new();
     let database = copy_of(TEMPLATE.get_or_init(template).await).await;
     let options: PgConnectOptions = database.url.parse().expect("a URL");
     let mut session = options.connect().await.expect("the copy can be reached");
-    let fresh = "UPDATE installation SET secret = sha256(convert_to(gen_random_uuid()::text || gen_random_uuid()::text, 'UTF8'))";
+    let fresh = "UPDATE installation SET released_lineage = current_home(),
+                 secret = sha256(convert_to(gen_random_uuid()::text || gen_random_uuid()::text, 'UTF8'))";
     run(&mut session, fresh.to_owned()).await;
+    run(&mut session, "UPDATE database_runs SET lineage = current_home()".to_owned()).await;
     session.close().await.expect("goodbye");
     database
 }

@@ -43,9 +43,7 @@ impl Site {
     }
 
     async fn pay(&self, due: &Notice) {
-        let answers =
-            self.worker.claim(&terms(), std::slice::from_ref(due), &fresh(1)).await.expect("answers");
-        let Some(ClaimAnswer::Claimed(claimed)) = answers.into_iter().next() else { panic!("not won") };
+        let ClaimAnswer::Claimed(claimed) = self.asks(due).await else { panic!("not won") };
         let settled = self.worker.settle(vec![completed(*claimed, &due.payment.to_string())]).await;
         settled.map_err(|failed| failed.error).expect("settled");
     }
@@ -62,6 +60,27 @@ impl Site {
     async fn is_held(&self, due: &Notice) {
         let answer = self.asks(due).await;
         assert!(matches!(answer, ClaimAnswer::Early { why: Early::Quarantined, .. }), "{answer:?}");
+    }
+
+    /// Statements of an administrator, from beside the database.
+    async fn in_postgres(&self, acts: &[&str]) {
+        let mut psql = self.server.tool("psql").await;
+        psql.args(["-d", "postgres", "-v", "ON_ERROR_STOP=1"]);
+        for act in acts {
+            psql.args(["-c", act]);
+        }
+        succeeds(psql);
+    }
+
+    /// No process is ever told that its database is not there: connections break, and the next ones reach the other.
+    async fn put_in_its_place(&self, other: &str) {
+        self.in_postgres(&[
+            "ALTER DATABASE punctual ALLOW_CONNECTIONS false",
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = 'punctual'",
+            "ALTER DATABASE punctual RENAME TO gone",
+            &format!("ALTER DATABASE {other} RENAME TO punctual"),
+        ])
+        .await;
     }
 
     async fn quarantine(&self) -> Quarantine {
@@ -176,26 +195,38 @@ async fn a_dump_restored_on_the_same_server_and_put_in_the_place_of_the_database
     let mut restore = site.server.tool("pg_restore").await;
     restore.args(["-d", "aside", "--exit-on-error"]).arg(&file);
     succeeds(restore);
-    // No process is ever told that its database is not there: connections break, and the next ones reach the other.
-    let mut swap = site.server.tool("psql").await;
-    swap.args(["-d", "postgres", "-v", "ON_ERROR_STOP=1"]);
-    for act in [
+    site.put_in_its_place("aside").await;
+    is_another_home(&site, &due).await;
+}
+
+#[tokio::test]
+async fn a_copy_by_template_put_in_the_place_of_the_database_claims_nothing() {
+    let site = Site::new().await;
+    let due = site.due("k1").await;
+    site.worker.observe_lineage().await.expect("a sign of life");
+    // Nobody may be connected to what is copied.
+    site.in_postgres(&[
         "ALTER DATABASE punctual ALLOW_CONNECTIONS false",
         "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = 'punctual'",
-        "ALTER DATABASE punctual RENAME TO gone",
-        "ALTER DATABASE aside RENAME TO punctual",
-    ] {
-        swap.args(["-c", act]);
-    }
-    succeeds(swap);
-    site.is_held(&due).await;
+        "CREATE DATABASE aside TEMPLATE punctual",
+        "ALTER DATABASE punctual ALLOW_CONNECTIONS true",
+    ])
+    .await;
+    site.pay(&due).await;
+    site.put_in_its_place("aside").await;
+    is_another_home(&site, &due).await;
+}
+
+/// It claims nothing although server and timeline are the released ones, until it is released.
+async fn is_another_home(site: &Site, due: &Notice) {
+    site.is_held(due).await;
     let open = site.quarantine().await;
     assert_eq!(open.kind, LossKind::Lineage, "{}", open.reason);
-    // Server and timeline are the same; what it remembers of the time before the dump says since when.
-    let home = |lineage: &str| lineage.rsplit_once('/').map(|(home, _)| home.to_owned());
-    assert_eq!(home(&open.released_lineage), home(&open.found_lineage));
+    let server = |lineage: &str| lineage.split('/').take(2).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(server(&open.released_lineage), server(&open.found_lineage));
     assert_ne!(open.released_lineage, open.found_lineage);
+    // What it remembers of the time before it was made says since when.
     assert!(open.lost_from > due.due_at - TimeDelta::minutes(5), "{} is not the beginning", open.lost_from);
     site.server.run("SELECT release_lineage()").await;
-    assert!(matches!(site.asks(&due).await, ClaimAnswer::Claimed(_)));
+    assert!(matches!(site.asks(due).await, ClaimAnswer::Claimed(_)));
 }
