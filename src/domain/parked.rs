@@ -10,8 +10,8 @@
 //! ([`Reason::Redriven`]). The key's age, the deadline and a wish to cancel are judged by the claim as ever: past
 //! them it is only asked about, and parked again.
 //!
-//! **Never**: a new key with an open send; anything but a resolution once an answer says that it was charged
-//! (another key would charge twice, and the same one asks nothing new); a send after a decline for good; COMPLETED by
+//! **Never**: a new key with an open send; anything but a resolution once an answer, or a line of a settlement report
+//! that counts, says that it was charged (another key would charge twice, and the same one asks nothing new); a send after a decline for good; COMPLETED by
 //! a charge that took another amount than asked, whoever says so: that one is given back (`refund.rs`).
 
 use super::guard::Lineage;
@@ -22,7 +22,7 @@ use super::state::{Cause, IllegalMove, Status, advance};
 use super::texts::texts;
 use chrono::{DateTime, Utc};
 
-/// What the answers on record say of a payment.
+/// What the answers on record, and the gateways' reports, say of a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Said {
     /// Some answer says that it was charged, under whichever key.
@@ -35,6 +35,8 @@ pub struct Said {
     pub voided_here: bool,
     /// The charge whose reference the payment carries took another amount than asked.
     pub charged_otherwise: bool,
+    /// A line of a settlement report that counts shows a charge of it, under whichever name or none.
+    pub reported: bool,
 }
 
 /// Which key the next charge is to carry.
@@ -65,7 +67,7 @@ texts! { WhyNot, "Why an act is refused.":
     NotParked = "not_parked": "It is not parked, or not any more.",
     Quarantined = "quarantined": "The database was restored or promoted and is not released yet.",
     Changed = "changed": "Something was written about it since it was looked at.",
-    ChargeOnRecord = "charge_on_record": "An answer on record says that it was charged: resolve it as charged, or refund it.",
+    ChargeOnRecord = "charge_on_record": "An answer on record, or a line of a settlement report, says that it was charged: resolve it as charged, repair it by the line, or refund it.",
     DeclinedForGood = "declined_for_good": "It was declined for good, and nothing may be sent after that.",
     OpenSend = "open_send": "A send under its key has no answer, so that it may still be charged.",
     KeyUnused = "key_unused": "Nothing was ever sent under its key: a re-drive under the same one is all it needs.",
@@ -170,7 +172,7 @@ fn is_to_be_decided(row: &Payment, version: Option<i32>, lineage: Lineage) -> Re
 }
 
 fn charge_is_on_record(row: &Payment, said: &Said) -> bool {
-    said.charged || row.gateway_ref.is_some()
+    said.charged || said.reported || row.gateway_ref.is_some()
 }
 
 /// The effect of a granted re-drive to `to`.

@@ -33,11 +33,13 @@ const NOTHING: Said = Said {
     declined_here: false,
     voided_here: false,
     charged_otherwise: false,
+    reported: false,
 };
 const DECLINED: Said = Said { declined_here: true, ..NOTHING };
 const VOIDED: Said = Said { voided_here: true, ..NOTHING };
 const FOR_GOOD: Said = Said { declined_for_good: true, declined_here: true, ..NOTHING };
 const CHARGED: Said = Said { charged: true, ..NOTHING };
+const REPORTED: Said = Said { reported: true, ..NOTHING };
 const OTHERWISE: Said = Said { charged_otherwise: true, ..CHARGED };
 
 fn released(row: &Payment, said: Said, key: KeyWanted) -> Result<Status, WhyNot> {
@@ -91,6 +93,7 @@ fn what_was_charged_or_declined_for_good_is_never_released() {
     for key in [KeyWanted::Same, KeyWanted::New] {
         for row in [unused(), answered(), open()] {
             assert_eq!(released(&row, CHARGED, key), Err(WhyNot::ChargeOnRecord));
+            assert_eq!(released(&row, REPORTED, key), Err(WhyNot::ChargeOnRecord));
             let known = Payment { gateway_ref: Some("ch_1".into()), ..row.clone() };
             assert_eq!(released(&known, NOTHING, key), Err(WhyNot::ChargeOnRecord));
             assert_eq!(released(&row, FOR_GOOD, key), Err(WhyNot::DeclinedForGood));
@@ -163,7 +166,7 @@ fn a_charge_of_another_amount_is_neither_resolved_nor_released_whatever_is_said_
 }
 
 #[test]
-fn not_charged_is_refused_while_an_answer_says_charged_or_a_send_is_open() {
+fn not_charged_is_refused_while_an_answer_or_a_report_says_charged_or_a_send_is_open() {
     for (row, said, to) in [
         (unused(), NOTHING, Ok(Status::Failed)),
         (answered(), FOR_GOOD, Ok(Status::Failed)),
@@ -171,6 +174,7 @@ fn not_charged_is_refused_while_an_answer_says_charged_or_a_send_is_open() {
         (open(), DECLINED, Err(WhyNot::OpenSend)),
         (open(), FOR_GOOD, Err(WhyNot::OpenSend)),
         (answered(), CHARGED, Err(WhyNot::ChargeOnRecord)),
+        (unused(), REPORTED, Err(WhyNot::ChargeOnRecord)),
         (Payment { gateway_ref: Some("ch_1".into()), ..unused() }, NOTHING, Err(WhyNot::ChargeOnRecord)),
         (Payment { cancel_wish_at: Some(now()), ..unused() }, NOTHING, Ok(Status::Cancelled)),
     ] {

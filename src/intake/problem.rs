@@ -136,7 +136,7 @@ codes! {
     WebhookDeliveryUnderWay = "webhook_delivery_under_way", 409, No, "It is being sent at this moment", "Look at what comes of it first; a request that hangs is given up within minutes.";
     NotParked = "not_parked", 409, No, "The payment is not parked", "It is not parked, or not any more: somebody else decided, or it was never held. paymentStatus says where it stands, its history who did it.";
     PaymentChanged = "payment_changed", 409, No, "The payment has changed", "Something was written about it since it was looked at. Look at it again.";
-    ChargeOnRecord = "charge_on_record", 409, No, "A charge is on record", "An answer says that it was charged, under whichever key. Resolve it as charged, or refund it.";
+    ChargeOnRecord = "charge_on_record", 409, No, "A charge is on record", "An answer, or a line of a settlement report that counts, says that it was charged, under whichever key. Resolve it as charged, repair it by the line, or refund it; if the line is wrong, withdraw its report.";
     DeclinedForGood = "declined_for_good", 409, No, "It was declined for good", "Nothing may be sent after a decline for good. Resolve it.";
     OpenSend = "open_send", 409, No, "A send has no answer", "A request under its key may still be charged, and only an answer under that key or a void proves that it will not. Re-drive it under the same key: it is asked about.";
     KeyUnused = "key_unused", 409, No, "The key was never used", "Nothing was sent under its present key: a re-drive without newEpoch is all it needs.";

@@ -170,6 +170,8 @@ pub struct ParkedView {
     pub evidence: Option<String>,
     /// The charge whose reference it carries took another amount than asked.
     pub charged_otherwise: bool,
+    /// A line of a settlement report that counts shows a charge of it.
+    pub reported: bool,
     /// Oldest first.
     pub attempts: Vec<AttemptView>,
     /// A release that waits for a second person.
@@ -197,6 +199,7 @@ impl ParkedView {
             declined_here: said("declined").any(here),
             voided_here: said("voided").any(here),
             charged_otherwise: self.charged_otherwise,
+            reported: self.reported,
         }
     }
 }
@@ -324,6 +327,7 @@ async fn view(connection: &mut PgConnection, id: PaymentId) -> Result<Option<Par
         parked_at: first.try_get("parked_at")?,
         evidence: first.try_get("evidence")?,
         charged_otherwise: first.try_get("charged_otherwise")?,
+        reported: first.try_get("reported")?,
         attempts,
         approval: approvals::waiting(connection, Some(id)).await?,
         lineage: if released { Lineage::Released } else { Lineage::Quarantined },

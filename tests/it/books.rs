@@ -2,6 +2,7 @@
 
 mod bounded;
 pub mod desk;
+mod held;
 mod matching;
 mod repairs;
 mod reports;

@@ -1,9 +1,11 @@
 -- Called by parked_one: one payment, whoever's it is, with its attempts, oldest first, and its place in the
 -- parked list, in one snapshot; the payment's columns repeat.
--- Index: the partitions' primary keys, and that of gateway_refs. Zero rows: no such payment.
+-- Index: the partitions' primary keys, that of gateway_refs, and reconciliation_items_of_payment. Zero rows: no such
+-- payment.
 --   $1 due day   $2 payment id
 SELECT p.*, d.external_id, a.name AS actor_name, h.parked_at, h.evidence, lineage_is_released() AS released,
        clock_timestamp() AS now, g.amount_minor IS NOT NULL AS charged_otherwise,
+       (SELECT charge_is_reported($2)) AS reported,
        t.attempt AS t_attempt, t.epoch AS t_epoch, t.claim_id AS t_claim_id, t.fence AS t_fence,
        t.worker AS t_worker, t.claimed_at AS t_claimed_at, t.settled_at AS t_settled_at,
        t.verdict AS t_verdict, t.code AS t_code, t.http_status AS t_http_status, t.took_ms AS t_took_ms,

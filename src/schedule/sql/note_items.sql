@@ -1,6 +1,7 @@
 -- Called by compare_day, some hundred at a time: differences, each in the row that it was found in before. What people
--- decided stays; what was explained or superseded, and is there again, is open again, and told of again. A second charge is told from a
--- third by what stays when another report comes, and not by how many there are.
+-- decided stays; what was explained or superseded, and is there again, is open again, and told of again. So is what was
+-- repaired, where our row does not stand any more as the repair left it. A second charge is told from a third by what
+-- stays when another report comes, and not by how many there are.
 -- Index: the fingerprint's. Answered: the class, the status that it has now, and whether it is new.
 --   $1 run   $2 gateway   $3 days   $4 classes   $5 statuses   $6 payments   $7 refunds   $8 keys   $9 references
 --   $10 fields   $11 ours   $12 theirs   $13 amounts   $14 currencies   $15 evidence   $16 what tells alike ones apart
@@ -25,6 +26,9 @@ ON CONFLICT (fingerprint) DO UPDATE SET
     theirs = excluded.theirs,
     evidence = excluded.evidence,
     last_seen_at = clock_timestamp(),
-    told_at = CASE WHEN i.status IN ('open', 'repaired', 'dismissed') THEN i.told_at END,
-    status = CASE WHEN i.status IN ('repaired', 'dismissed') THEN i.status ELSE excluded.status END
+    told_at = CASE WHEN i.status = 'repaired' AND i.field = 'status' AND i.ours IS DISTINCT FROM excluded.ours THEN NULL
+                   WHEN i.status IN ('open', 'repaired', 'dismissed') THEN i.told_at END,
+    status = CASE WHEN i.status = 'repaired' AND i.field = 'status' AND i.ours IS DISTINCT FROM excluded.ours
+                  THEN excluded.status
+                  WHEN i.status IN ('repaired', 'dismissed') THEN i.status ELSE excluded.status END
 RETURNING i.class, i.status, i.xmax = 0 AS is_new

@@ -28,9 +28,11 @@ enum Answered {
     Charged,
     /// Of another amount than asked.
     ChargedOtherwise,
+    /// Nothing; a bank's report has a line of it.
+    Reported,
 }
 
-const ANSWERS: [Answered; 7] = [
+const ANSWERS: [Answered; 8] = [
     Answered::Nothing,
     Answered::DeclinedHere,
     Answered::DeclinedEarlier,
@@ -38,6 +40,7 @@ const ANSWERS: [Answered; 7] = [
     Answered::Voided,
     Answered::Charged,
     Answered::ChargedOtherwise,
+    Answered::Reported,
 ];
 
 impl Answered {
@@ -48,13 +51,14 @@ impl Answered {
             declined_here: matches!(self, Self::DeclinedHere | Self::ForGood),
             voided_here: self == Self::Voided,
             charged_otherwise: self == Self::ChargedOtherwise,
+            reported: self == Self::Reported,
         }
     }
 
     /// Verdict, code and epoch of the attempt, in a row of epoch 1.
     fn stored(self) -> (Option<&'static str>, Option<&'static str>, i32) {
         match self {
-            Self::Nothing => (None, None, 1),
+            Self::Nothing | Self::Reported => (None, None, 1),
             Self::DeclinedHere => (Some("declined"), Some("insufficient_funds"), 1),
             Self::DeclinedEarlier => (Some("declined"), Some("insufficient_funds"), 0),
             Self::ForGood => (Some("declined"), Some("stolen_card"), 1),
@@ -135,6 +139,9 @@ async fn put(sql: &mut PgConnection, row: &Payment, said: Answered) {
             .await
             .expect("what it took");
     }
+    if said == Answered::Reported {
+        report(sql, row).await;
+    }
     let (verdict, code, epoch) = said.stored();
     sqlx::query(
         "INSERT INTO attempts (due_day, payment_id, attempt, epoch, claim_id, fence, worker, was, claimed_at, verdict, code)
@@ -149,6 +156,26 @@ async fn put(sql: &mut PgConnection, row: &Payment, said: Answered) {
     .execute(sql)
     .await
     .expect("an attempt");
+}
+
+/// The line of a report that had it parked.
+async fn report(sql: &mut PgConnection, row: &Payment) {
+    sqlx::query(
+        "WITH run AS (
+             INSERT INTO reconciliation_runs (id, gateway, day, format, source, sha256, asked_by, status, lines,
+                 is_complete, seen_at)
+             VALUES (gen_random_uuid(), 'sandbox', current_date, 'camt.053', '', sha256(''), 'key:alice', 'loaded', 1,
+                 false, now())
+             RETURNING id)
+         INSERT INTO reconciliation_items (fingerprint, run_id, gateway, day, class, status, payment_id, field, ours,
+            decided_by, decided_at, decided_reason)
+         SELECT gen_random_uuid(), r.id, 'sandbox', current_date, 'missing_here', 'repaired', $1, 'status', 'PARKED',
+            'reconciliation', now(), 'shown' FROM run r",
+    )
+    .bind(row.id.as_uuid())
+    .execute(sql)
+    .await
+    .expect("a line");
 }
 
 /// What an act can change of a row.

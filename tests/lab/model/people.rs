@@ -69,6 +69,8 @@ impl OnRecord {
             voided_here: self.voided & 1 << epoch != 0,
             // This gateway takes what it is asked for.
             charged_otherwise: false,
+            // Nobody compares reports here.
+            reported: false,
         }
     }
 }
