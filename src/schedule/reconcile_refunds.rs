@@ -125,7 +125,9 @@ async fn read(
     for row in lines.fetch_all(&mut *reading).await? {
         let line = line(&row)?;
         let by_key = line.given.named.and_then(|named| names.payment_of.get(&named).copied());
-        let by_name = line.given.reference.as_ref().and_then(|name| names.payment_of_name.get(name).copied());
+        // As domain/matching_refunds.rs: what a bank calls its entry is no refund's name.
+        let name = line.given.reference.as_ref().filter(|_| line.given.has_own_name);
+        let by_name = name.and_then(|name| names.payment_of_name.get(name).copied());
         if let Some(payment) = by_key.or(by_name).or(line.payment).or(line.given.named) {
             books.lines.entry(payment).or_default().push(line);
         }

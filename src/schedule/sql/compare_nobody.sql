@@ -9,6 +9,6 @@ WHERE l.report_day = $1 AND l.run_id = ANY ($2) AND l.payment_id IS NULL
   AND (l.kind = 'charge'
        -- An id of our form is taken for ours: a refund that nobody here knows of is a difference, and not foreign.
        OR l.kind = 'refund' AND l.named_id IS NULL
-          AND NOT EXISTS (SELECT FROM refunds r WHERE r.gateway = $3 AND r.gateway_ref = l.reference)
+          AND NOT EXISTS (SELECT FROM refunds r WHERE r.gateway = $3 AND r.gateway_ref = l.reference AND l.own_name)
        -- No refund of ours explains it, whatever reference it bears.
        OR l.kind = 'chargeback' AND l.named_id IS NULL)

@@ -7,5 +7,5 @@ FROM gateway_refs g
 WHERE l.report_day = $2 AND l.run_id = $1 AND l.payment_id IS NULL AND l.number > $4 AND l.number <= $5
   AND l.kind IN ('charge', 'refund', 'chargeback')
   AND g.gateway = $3
-  -- A charge may be known by either of its names; what gives one back has a name of its own.
-  AND g.reference = ANY (ARRAY[l.charge_ref, CASE WHEN l.kind = 'charge' THEN l.reference END])
+  -- A charge may be known by either of its names; what gives one back has a name of its own, and so has a bank's entry.
+  AND g.reference = ANY (ARRAY[l.charge_ref, CASE WHEN l.kind = 'charge' AND l.own_name THEN l.reference END])

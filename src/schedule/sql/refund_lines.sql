@@ -12,7 +12,8 @@ SELECT l.run_id, l.report_day, l.number, l.at_line, l.raw_hash, l.key, l.referen
 FROM (
     SELECT n.* FROM settlement_lines n WHERE n.report_day >= $4 AND n.kind = 'refund' AND n.named_id = ANY ($5)
     UNION
-    SELECT n.* FROM settlement_lines n WHERE n.report_day >= $4 AND n.kind = 'refund' AND n.reference = ANY ($7)
+    SELECT n.* FROM settlement_lines n
+    WHERE n.report_day >= $4 AND n.kind = 'refund' AND n.reference = ANY ($7) AND n.own_name
     UNION
     SELECT n.* FROM settlement_lines n WHERE n.report_day >= $4 AND n.kind = 'refund' AND n.payment_id = ANY ($6)
 ) l

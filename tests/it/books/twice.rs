@@ -155,7 +155,14 @@ async fn a_charge_whose_first_line_is_forgotten_is_known_by_our_own_history() {
 }
 
 /// A refund of this charge, done on the day.
-async fn refund(world: &World, row: &Payment, id: PaymentId, name: &str, minor: i64, day: NaiveDate) {
+pub(super) async fn refund(
+    world: &World,
+    row: &Payment,
+    id: PaymentId,
+    name: &str,
+    minor: i64,
+    day: NaiveDate,
+) {
     let noon = format!("timestamptz '{day} 12:00+00'");
     world
         .run(&format!(
@@ -173,7 +180,7 @@ async fn refund(world: &World, row: &Payment, id: PaymentId, name: &str, minor: 
 }
 
 /// A line of money that went back, under this key.
-fn back(number: u64, key: PaymentId, name: Option<&str>, minor: i64, day: NaiveDate) -> Line {
+pub(super) fn back(number: u64, key: PaymentId, name: Option<&str>, minor: i64, day: NaiveDate) -> Line {
     Line {
         gateway_ref: name.map(str::to_owned),
         kind: Kind::Refund,
@@ -241,6 +248,42 @@ async fn two_equal_refunds_need_two_lines_whether_they_have_names_or_not() {
     assert_eq!((compared.counts, compared.explained), (BTreeMap::new(), 1));
     assert_eq!(told(&world, nameless.id).await, [(Class::RefundMismatch, "explained".to_owned())]);
     assert_eq!(told(&world, named.id).await, []);
+}
+
+#[tokio::test]
+async fn what_a_bank_calls_its_entry_names_no_refund_and_no_charge_of_another_payment() {
+    let world = World::new().await;
+    with_past(&world).await;
+    let mut sql = world.sql().await;
+    let day = days_ago(&world, 4).await;
+    let (one, other) =
+        (charged_as(&mut sql, 1, day, "ch_1").await, charged_as(&mut sql, 2, day, "ch_2").await);
+    world.run(&format!("INSERT INTO gateway_refs VALUES ('{}', 'ch_1', '{}')", gateway().0, one.id)).await;
+    let ids =
+        [7, 8].map(|n| payment(day.and_hms_opt(9, 0, 0).expect("nine").and_utc(), n, Status::Refunded).id);
+    refund(&world, &one, ids[0], "re_1", 500, day).await;
+    refund(&world, &other, ids[1], "re_2", 500, day).await;
+    let lines = [
+        charge(1, one.id, "B-1", day),
+        charge(2, other.id, "B-2", day),
+        // As the gateway calls the other one's.
+        back(3, other.id, Some("re_1"), 500, day),
+        back(4, one.id, Some("B-4"), 500, day),
+    ];
+    let statement = async |lines: &[Line]| {
+        let new = NewReport { format: "camt.053".into(), ..report(day, lines) };
+        load(&world, &new, lines).await;
+        compare(&world, day).await.counts
+    };
+    assert_eq!(statement(&lines).await, BTreeMap::new(), "each is its own payment's");
+    assert_eq!((told(&world, one.id).await, told(&world, other.id).await), (Vec::new(), Vec::new()));
+    // Under keys of nobody's they are nobody's.
+    let nobodys = [
+        Line { key: None, ..charge(5, one.id, "ch_1", day) },
+        Line { key: None, ..back(6, one.id, Some("re_1"), 500, day) },
+    ];
+    let all = [&lines[..], &nobodys[..]].concat();
+    assert_eq!(statement(&all).await, BTreeMap::from([(Class::Foreign, 2)]));
 }
 
 #[tokio::test]
