@@ -541,10 +541,11 @@ CREATE FUNCTION money_hangs_on(report reconciliation_runs) RETURNS boolean
     SELECT EXISTS (
             SELECT FROM settlement_lines l
             WHERE l.report_day = report.day AND l.run_id = report.id AND l.kind IN ('charge', 'refund')
-              AND l.payment_id IS NOT NULL
+              -- A refund has its own key, or its own name; one that is nobody's is a difference.
+              AND (l.kind = 'refund' OR l.payment_id IS NOT NULL)
               AND NOT EXISTS (SELECT FROM reconciliation_items i
-                              WHERE i.payment_id = l.payment_id AND i.evidence ->> 'run' = report.id::text
-                                AND i.evidence ->> 'line' = l.number::text
+                              WHERE i.gateway = report.gateway AND i.day = report.day
+                                AND i.evidence ->> 'run' = report.id::text AND i.evidence ->> 'line' = l.number::text
                                 AND i.status NOT IN ('repaired', 'explained')))
         OR report.lines > 0 AND NOT EXISTS (SELECT FROM settlement_lines l
                                             WHERE l.report_day = report.day AND l.run_id = report.id)

@@ -4,6 +4,7 @@ use super::desk::{
     charge, charged_at_noon, compare, days_ago, items, load, put, reconcile, report, told, with_past,
     withdraw,
 };
+use super::twice::{back, refund};
 use crate::schedule::world::{World, gateway};
 use chrono::TimeDelta;
 use punctual::domain::guard_cases::payment;
@@ -122,6 +123,53 @@ async fn what_a_withdrawn_report_explained_is_asked_about_again_by_two_people_s_
     compare(&world, next).await;
     assert_eq!(told(&world, row.id).await, [(Class::MissingThere, "open".to_owned())]);
     assert!(matches!(decide("key:bob").await, Decided::Already(_)));
+}
+
+#[tokio::test]
+async fn a_bank_s_report_of_refunds_only_is_taken_out_by_two_and_what_it_had_is_missed() {
+    let world = World::new().await;
+    with_past(&world).await;
+    let mut sql = world.sql().await;
+    let (day, next) = (days_ago(&world, 5).await, days_ago(&world, 4).await);
+    let row = payment(day.and_hms_opt(13, 0, 0).expect("one").and_utc(), 1, Status::Completed);
+    put(&mut sql, &row).await;
+    let id = payment(world.now().await, 7, Status::Refunded).id;
+    refund(&world, &row, id, "re_1", 500, day).await;
+    let of_bank = |source: &str, day, lines: &[_]| {
+        let (format, source) = ("camt.054".into(), source.into());
+        NewReport { format, source, ..report(day, lines) }
+    };
+    let first = of_bank("N-1", day, &[]);
+    load(&world, &first, &[]).await;
+    let lines = [back(1, id, Some("B-1"), 500, next)];
+    let later = of_bank("N-2", next, &lines);
+    load(&world, &later, &lines).await;
+    for day in [day, next] {
+        let compared = compare(&world, day).await;
+        assert_eq!(
+            (compared.open, compared.waiting),
+            (0, 0),
+            "it is in the other day's report: {compared:?}"
+        );
+    }
+
+    let WithdrawAnswer::Asked(approval) = withdraw(&world, later.id).await else {
+        panic!("money hangs on it")
+    };
+    let (by, terms) = (Operator("key:bob".into()), ActTerms::default());
+    let decided = world.api.decide_approval(approval.id, &by, ApprovalVerdict::Approve, "seen", &terms).await;
+    let decided = decided.expect("decided");
+    assert!(matches!(decided, Decided::Approved(_, CarriedOut::Withdrawn(_))), "{decided:?}");
+    assert_eq!(standing(&world, &first).await, ReportStatus::Loaded, "its day is to be compared again");
+    compare(&world, day).await;
+    assert_eq!(told(&world, row.id).await, [(Class::RefundMismatch, "waiting".to_owned())]);
+
+    // On one that nobody here gave back nothing hangs.
+    let lines = [back(1, payment(world.now().await, 9, Status::Refunded).id, Some("B-9"), 500, next)];
+    let other = of_bank("N-3", next, &lines);
+    load(&world, &other, &lines).await;
+    assert_eq!(compare(&world, next).await.counts.get(&Class::RefundMismatch), Some(&1));
+    assert!(matches!(withdraw(&world, other.id).await, WithdrawAnswer::Done(_)));
 }
 
 #[tokio::test]
