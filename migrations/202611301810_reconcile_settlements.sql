@@ -438,7 +438,9 @@ BEGIN
         status_reason = because,
         unanswered = CASE WHEN to_status = 'COMPLETED' THEN 0 ELSE p.unanswered END,
         asks = CASE WHEN to_status = held.status THEN p.asks ELSE 0 END,
-        gateway_ref = CASE WHEN to_status = 'COMPLETED' OR to_status = 'PARKED' AND held.status <> 'PARKED'
+        -- Where only a bank's entry showed the charge, a second one is not it.
+        gateway_ref = CASE WHEN to_status = 'COMPLETED' AND item.class <> 'duplicate_charge'
+                                OR to_status = 'PARKED' AND held.status <> 'PARKED'
                            THEN coalesce(p.gateway_ref, charge_name) ELSE p.gateway_ref END,
         last_moved_at = CASE WHEN to_status = held.status THEN p.last_moved_at ELSE at END,
         history_seq = p.history_seq + 1,

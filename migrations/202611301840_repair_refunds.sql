@@ -10,8 +10,35 @@ ALTER TABLE refunds DROP CONSTRAINT done_has_a_name;
 ALTER TABLE refunds ADD CONSTRAINT done_has_a_name
     CHECK (status <> 'refunded' OR num_nonnulls(gateway_ref, shown_by) > 0);
 
+-- Is this the payment's own charge? `known` is the name that the gateway gave us of it. Where only a bank's entry showed
+-- it, nobody did: it may be each one of the gateway's but those that a report has as a second charge.
+CREATE FUNCTION is_own_charge(paid uuid, of_gateway text, known text, of_reference text) RETURNS boolean
+    LANGUAGE sql STABLE SET search_path = public, pg_catalog, pg_temp AS $$
+    SELECT coalesce(known = of_reference, NOT EXISTS (
+        SELECT 1 FROM reconciliation_items i
+        JOIN reconciliation_runs r ON r.id = (i.evidence ->> 'run')::uuid AND has_own_names(r.format)
+        WHERE i.payment_id = paid AND i.gateway = of_gateway AND i.class = 'duplicate_charge'
+          AND i.reference = of_reference AND i.status <> 'superseded'))
+$$;
+
+-- May the line of this difference give back this charge? Unless it names another one: a charge with two names has both in
+-- its own line.
+CREATE FUNCTION may_give_back(item reconciliation_items, of_reference text) RETURNS boolean
+    LANGUAGE sql STABLE SET search_path = public, pg_catalog, pg_temp AS $$
+    SELECT coalesce((
+        SELECT coalesce(l.charge_ref, '') IN ('', of_reference) OR EXISTS (
+            SELECT 1 FROM settlement_lines c
+            JOIN reconciliation_runs r ON r.id = c.run_id AND r.gateway = item.gateway
+                                      AND r.status IN ('loaded', 'compared')
+            WHERE c.payment_id = item.payment_id AND c.kind = 'charge' AND c.own_name
+              AND l.charge_ref IN (c.reference, c.charge_ref) AND of_reference IN (c.reference, c.charge_ref))
+        FROM settlement_lines l
+        WHERE l.report_day = (item.evidence ->> 'day')::date AND l.run_id = (item.evidence ->> 'run')::uuid
+          AND l.number = (item.evidence ->> 'line')::bigint), true)
+$$;
+
 -- The refund that a line of this difference names: by the refund's key or, where the line has none of ours, as the only
--- open one of its payment and amount.
+-- open one of its payment and amount, and of the charge that the line names, if it does.
 CREATE FUNCTION refund_of_item(item reconciliation_items) RETURNS uuid
     LANGUAGE sql STABLE SET search_path = public, pg_catalog, pg_temp AS $$
     SELECT coalesce(
@@ -22,6 +49,7 @@ CREATE FUNCTION refund_of_item(item reconciliation_items) RETURNS uuid
          WHERE r.payment_id = item.payment_id AND r.gateway = item.gateway AND item.field = 'refund'
            AND r.status IN ('approved', 'sending', 'unknown') AND r.gateway_ref IS NULL
            AND (r.amount_minor, r.currency) = (-item.amount_minor, item.currency)
+           AND may_give_back(item, r.reference)
          HAVING count(*) = 1))
 $$;
 
@@ -131,7 +159,7 @@ BEGIN
     RETURNING c.* INTO charge;
     -- As in settle_refund.sql.
     is_whole := charge.refunded_minor = charge.charge_minor AND paid.status IN ('COMPLETED', 'PARKED')
-        AND coalesce(paid.gateway_ref, held.reference) = held.reference
+        AND is_own_charge(paid.id, held.gateway, paid.gateway_ref, held.reference)
         AND NOT EXISTS (SELECT 1 FROM refunded_charges o
                         WHERE o.payment_id = paid.id AND o.reference <> held.reference
                           AND o.refunded_minor < o.reserved_minor);
@@ -188,7 +216,7 @@ DECLARE
     of_id uuid := overlay(overlay(md5('refund of line ' || item.fingerprint) PLACING '8' FROM 13) PLACING '8' FROM 17)::uuid;
     is_named boolean := false;
 BEGIN
-    -- The charge that the line names; where it names none, the one that we know.
+    -- The charge that the line names, which is on record; where it names none, or ours otherwise, the one that we know.
     SELECT l.* INTO line FROM settlement_lines l
     WHERE l.report_day = (item.evidence ->> 'day')::date AND l.run_id = (item.evidence ->> 'run')::uuid
       AND l.number = (item.evidence ->> 'line')::bigint;
@@ -197,7 +225,8 @@ BEGIN
         is_named := true;
     END IF;
     SELECT n.name INTO charge_name
-    FROM (VALUES (1, line.charge_ref), (2, paid.gateway_ref)) AS n (place, name)
+    FROM (VALUES (1, line.charge_ref),
+                 (2, CASE WHEN may_give_back(item, paid.gateway_ref) THEN paid.gateway_ref END)) AS n (place, name)
     WHERE paid.gateway = item.gateway
       AND (n.name = paid.gateway_ref
            OR EXISTS (SELECT 1 FROM gateway_refs g
@@ -226,7 +255,8 @@ BEGIN
     ELSIF NOT is_named AND EXISTS (
             SELECT 1 FROM refunds r
             WHERE r.payment_id = paid.id AND r.status IN ('asked', 'approved', 'sending', 'unknown')
-              AND r.gateway_ref IS NULL AND (r.amount_minor, r.currency) = (-item.amount_minor, item.currency)) THEN
+              AND r.gateway_ref IS NULL AND (r.amount_minor, r.currency) = (-item.amount_minor, item.currency)
+              AND may_give_back(item, r.reference)) THEN
         -- It may be one of these, and nobody can tell which.
         RETURN 'nothing_to_repair';
     ELSIF charge.payment_id <> paid.id OR charge.currency IS DISTINCT FROM item.currency THEN
@@ -287,6 +317,7 @@ BEGIN
 END
 $$;
 
-REVOKE ALL ON FUNCTION refund_of_item, repair_refund, refund_name_is_taken, note_refund_shown, record_refund, repair, repair_by_person, repair_by_program FROM PUBLIC;
+REVOKE ALL ON FUNCTION may_give_back, refund_of_item, repair_refund, refund_name_is_taken, note_refund_shown, record_refund,
+    repair, repair_by_person, repair_by_program FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION repair_by_program TO punctual_worker;
 GRANT EXECUTE ON FUNCTION repair_by_person TO punctual_api;

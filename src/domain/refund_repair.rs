@@ -16,7 +16,8 @@ use super::repair::{Behind, NotRepaired};
 pub enum NamedBy {
     /// By its id, which is the gateway's key of it.
     Key,
-    /// By nothing of ours: it is the only open refund of its payment, amount and currency.
+    /// By nothing of ours: it is the only open refund of its payment, amount and currency, and of the charge that the
+    /// line names, if it names one.
     BeingTheOnlyOne,
 }
 

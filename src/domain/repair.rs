@@ -29,7 +29,7 @@ texts! { NotRepaired, "Why a line repairs nothing.":
     Changed = "changed": "Something was written about the payment since it was looked at.",
     OtherGateway = "other_gateway": "The payment belongs to another gateway.",
     InFlight = "in_flight": "A worker holds it, or the payment that took its external id: try again in a minute.",
-    ReferenceMissing = "reference_missing": "The line does not name the charge.",
+    ReferenceMissing = "reference_missing": "The line does not name the charge, or names one that is not on record.",
     ReferenceTaken = "reference_taken": "The charge of this name pays for another payment.",
     AboveCharge = "above_charge": "In sum more than was charged would be given back: end first what is still asked for or allowed of it.",
     OnRecord = "on_record": "The charge is on record by its name; it can be refunded, and nothing else moves.",

@@ -4,6 +4,7 @@ mod asking;
 mod carrying_out;
 mod reported;
 mod resolving;
+mod second;
 mod whole;
 
 use crate::schedule::world::{World, decision};

@@ -40,7 +40,7 @@ WITH moment AS MATERIALIZED (
     SELECT w.at, t.worker, p.status AS was,
            -- The payment's own charge is back whole, and of no other one is anything under way.
            s.refunded_minor = s.charge_minor AND p.status IN ('COMPLETED', 'PARKED')
-           AND coalesce(p.gateway_ref, s.reference) = s.reference
+           AND is_own_charge(p.id, w.gateway, p.gateway_ref, s.reference)
            AND NOT EXISTS (SELECT 1 FROM refunded_charges o
                            WHERE o.payment_id = p.id AND o.reference <> s.reference
                              AND o.refunded_minor < o.reserved_minor) AS is_whole,

@@ -58,7 +58,7 @@ async fn given_back_and_forgotten(site: &Site) -> (Refund, (PaymentId, String), 
     (refund, of, done.gateway_ref.expect("a name"))
 }
 
-fn line(of: &(PaymentId, String), name: &str, key: Option<&Refund>, day: NaiveDate) -> Line {
+pub(super) fn line(of: &(PaymentId, String), name: &str, key: Option<&Refund>, day: NaiveDate) -> Line {
     Line {
         key: key.map(|refund| refund.id.to_string()),
         charge_ref: Some(of.1.clone()),
@@ -188,7 +188,7 @@ async fn a_refund_that_was_allowed_in_the_lost_time_only_is_not_given_back_under
     assert_eq!(claims(&site).await, 1);
 }
 
-fn order(item: i64) -> RepairOrder {
+pub(super) fn order(item: i64) -> RepairOrder {
     RepairOrder {
         item,
         by: Operator("key:alice".into()),
@@ -392,7 +392,7 @@ async fn lost_whole(site: &Site, refund: &Refund) {
 }
 
 /// The only difference about money that went back.
-async fn shown(site: &Site, of: &(PaymentId, String)) -> i64 {
+pub(super) async fn shown(site: &Site, of: &(PaymentId, String)) -> i64 {
     let found = items_of(&site.world, of.0).await;
     let mut found = found.into_iter().filter(|it| it.what.class == Class::RefundMismatch);
     let item = found.next().expect("found");
@@ -400,7 +400,7 @@ async fn shown(site: &Site, of: &(PaymentId, String)) -> i64 {
     item.number
 }
 
-async fn asked_of_two(site: &Site, item: i64) -> Decided {
+pub(super) async fn asked_of_two(site: &Site, item: i64) -> Decided {
     let asked = site.world.api.repair_item(&order(item)).await.expect("an answer");
     let RepairAnswer::Asked(approval) = asked else { panic!("{asked:?}") };
     let terms = ActTerms::default();

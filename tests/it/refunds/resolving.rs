@@ -24,7 +24,7 @@ fn euros(minor: i64) -> Money {
     Money { minor: Minor::new(minor).expect("positive"), currency }
 }
 
-fn word(refund: RefundId, by: Operator, refunded: Option<(&str, i64)>) -> NewRefundWord {
+pub(super) fn word(refund: RefundId, by: Operator, refunded: Option<(&str, i64)>) -> NewRefundWord {
     NewRefundWord {
         refund,
         refunded: refunded.map(|(reference, minor)| (reference.to_owned(), Some(euros(minor)))),
@@ -39,25 +39,25 @@ async fn ask(site: &Site, new: &NewRefundWord) -> RefundWordAsked {
     site.world.api.ask_refund_resolution(new).await.expect("an answer")
 }
 
-async fn asked(site: &Site, new: &NewRefundWord) -> Approval {
+pub(super) async fn asked(site: &Site, new: &NewRefundWord) -> Approval {
     match ask(site, new).await {
         RefundWordAsked::Asked(approval) => approval,
         other => panic!("{other:?}"),
     }
 }
 
-async fn decide(site: &Site, approval: Uuid, by: &Operator, verdict: ApprovalVerdict) -> Decided {
+pub(super) async fn decide(site: &Site, approval: Uuid, by: &Operator, verdict: ApprovalVerdict) -> Decided {
     let terms = ActTerms::default();
     site.world.api.decide_approval(approval, by, verdict, "seen it too", &terms).await.expect("an answer")
 }
 
-async fn claim(site: &Site) -> ClaimedRefund {
+pub(super) async fn claim(site: &Site) -> ClaimedRefund {
     let claimed = site.world.worker.claim_refunds(&terms(), &fresh(1)).await.expect("an answer");
     claimed.into_iter().next().expect("one is due")
 }
 
 /// The gateway contradicts itself: nobody sends or asks any more.
-async fn contradicts(site: &Site, claimed: ClaimedRefund) {
+pub(super) async fn contradicts(site: &Site, claimed: ClaimedRefund) {
     let verdict = RefundVerdict::ContractViolation { what: "gave 0.01 EUR back".into() };
     let answered = claimed.answered(RefundAnswer::silent(verdict, How::Sent));
     let decision = RefundDecision { to: RefundStatus::Unknown, next_at: None, answered: RefundSends::None };
