@@ -347,13 +347,17 @@ CREATE FUNCTION days_to_compare(q quarantines) RETURNS TABLE (day date, is_lost 
     FROM generate_series((q.lost_from::date - 1)::timestamp, (q.since::date + q.later_days)::timestamp, interval '1 day') AS s
 $$;
 
--- Was the day compared with a whole report that was seen after the day had ended, and after claims had stopped?
+-- Was the day compared with a whole report that was seen after the day had ended, and after claims had stopped? Not while
+-- another report of the day is loaded and not compared yet, whether it takes a place or stands beside the others.
 CREATE FUNCTION day_is_compared(of_gateway text, of_day date, askable_from timestamptz) RETURNS boolean
     LANGUAGE sql STABLE SET search_path = public, pg_catalog, pg_temp AS $$
     SELECT EXISTS (
         SELECT 1 FROM reconciliation_runs r
         WHERE r.gateway = of_gateway AND r.day = of_day AND r.status = 'compared' AND r.is_complete
           AND r.seen_at >= askable_from)
+        AND NOT EXISTS (
+            SELECT 1 FROM reconciliation_runs n
+            WHERE n.gateway = of_gateway AND n.day = of_day AND n.status = 'loaded')
 $$;
 
 -- What is missing before the open quarantine may be released; zero rows: nothing. What a comparison found to have been

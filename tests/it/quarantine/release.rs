@@ -111,6 +111,12 @@ async fn a_release_needs_every_day_compared_by_a_whole_report_that_was_seen_afte
     assert_eq!(kinds(seen(&world).await), all[1..2], "a gateway may book on the days behind it");
     compared(&world, later(day, 1), true, "now()").await;
     assert_eq!(seen(&world).await.lacks, []);
+    let loaded = |status: &str| {
+        format!("UPDATE reconciliation_runs SET status = '{status}' WHERE day = '{day}' AND NOT is_complete")
+    };
+    world.run(&loaded("loaded")).await;
+    assert_eq!(kinds(seen(&world).await), all[..1], "another report of the day is not compared yet");
+    world.run(&loaded("compared")).await;
     item(&world, day, "missing_here", "gen_random_uuid()").await;
     item(&world, day, "late", "gen_random_uuid()").await;
     let lacks = seen(&world).await.lacks;
