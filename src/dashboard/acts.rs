@@ -30,11 +30,11 @@ impl Act {
         self.subject.parse().ok()
     }
 
-    /// What else was kept; nothing where nothing was.
+    /// What else was kept, a field a line; nothing where nothing was.
     pub(super) fn more(&self) -> String {
         match &self.detail {
             Value::Object(fields) if fields.is_empty() => String::new(),
-            other => other.to_string(),
+            other => format!("{other:#}"),
         }
     }
 }

@@ -12,13 +12,13 @@ use super::{Frame, Place, Ui, Viewer};
 use crate::domain::ids::PaymentId;
 use askama::Template;
 use axum::extract::{Path, Query, State};
-use chrono::{DateTime, Days, Utc};
+use chrono::{DateTime, Days, NaiveDate, Utc};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// Differences of a page, and reports shown.
 const MOST: u32 = 50;
-/// Days that are offered to be added up: each is a scan of its day.
+/// How far back the days reach that are offered to be added up, today among them: each is a scan of its day.
 const OFFERED: u64 = 7;
 
 #[derive(Deserialize)]
@@ -171,6 +171,11 @@ impl Page {
     }
 }
 
+/// The days that may be added up. What is due today is charged today, and whoever tries it out wants to see it.
+fn offered(today: NaiveDate) -> Vec<String> {
+    (0..=OFFERED).map(|days| (today - Days::new(days)).to_string()).collect()
+}
+
 pub(super) async fn page(State(ui): State<Ui>, viewer: Viewer, Query(asked): Query<Asked>) -> Shown {
     let status = asked.status.unwrap_or_else(|| "open".to_owned());
     let mut path = format!("/v1/ops/reconciliation-items?limit={MOST}&status={}", segment(&status));
@@ -188,8 +193,7 @@ pub(super) async fn page(State(ui): State<Ui>, viewer: Viewer, Query(asked): Que
         }
         None => None,
     };
-    let today = viewer.now().date_naive();
-    let offered = (1..=OFFERED).map(|days| (today - Days::new(days)).to_string()).collect();
+    let offered = offered(viewer.now().date_naive());
     let frame = ui.frame(&viewer, Place::Reconciliation).await;
     show::page(&Page { frame, standings: standings.data, items, status, runs: runs.data, offered, books })
 }
@@ -222,5 +226,18 @@ impl Ui {
         let id = segment(id);
         let page = format!("/ui/reconciliation/items/{id}");
         self.act(viewer, &format!("/v1/ops/reconciliation-items/{id}/{act}"), sent, (&page, done)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn today_and_the_seven_days_before_it_are_offered_to_be_added_up() {
+        let days = offered(NaiveDate::from_ymd_opt(2026, 12, 1).unwrap());
+        assert_eq!(days.len(), 8);
+        assert_eq!((days[0].as_str(), days[1].as_str()), ("2026-12-01", "2026-11-30"));
+        assert_eq!(days[7], "2026-11-24");
     }
 }

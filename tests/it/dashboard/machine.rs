@@ -146,7 +146,7 @@ async fn the_way_out_of_a_quarantine_is_shown_step_by_step_and_its_instant_can_b
     ] {
         assert!(shown.says(text), "{text}: {}", shown.text);
     }
-    let days = shown.text.matches("<td class=\"whole\">").count();
+    let days = shown.text.matches("<td class=\"whole\"").count();
     // Another instant asks for other days, and takes the first word back.
     let asked = [("reason", "nothing is left to wait for"), ("anyway", "true")];
     assert!(bo.act(page, "/ui/quarantine/release", &asked).await.says("The word is void from"));
@@ -155,7 +155,7 @@ async fn the_way_out_of_a_quarantine_is_shown_step_by_step_and_its_instant_can_b
     let shown = bo.act(page, page, &fields).await;
     assert!(shown.says("The instant is changed.") && shown.says("as key:bo says"), "{}", shown.text);
     assert!(shown.says(&earlier[..10]) && shown.says("Nobody has asked yet."), "{}", shown.text);
-    assert!(shown.text.matches("<td class=\"whole\">").count() > days, "more days: {}", shown.text);
+    assert!(shown.text.matches("<td class=\"whole\"").count() > days, "more days: {}", shown.text);
     let later = (chrono::Utc::now() + chrono::TimeDelta::hours(1)).to_rfc3339();
     let fields = [("alters", "true"), ("lostFrom", later.as_str()), ("reason", "a mistake")];
     assert!(bo.act(page, page, &fields).await.says("said refused"));
