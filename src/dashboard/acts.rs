@@ -34,8 +34,22 @@ impl Act {
     pub(super) fn more(&self) -> String {
         match &self.detail {
             Value::Object(fields) if fields.is_empty() => String::new(),
-            other => format!("{other:#}"),
+            Value::Object(fields) => {
+                let lines = fields.iter().map(|(name, value)| format!("{name}: {}", plain(value)));
+                lines.collect::<Vec<_>>().join("\n")
+            }
+            other => plain(other),
         }
+    }
+}
+
+/// A value as people read it: texts bare, lists with room to break between their items.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => "none".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
+        Value::Bool(_) | Value::Number(_) | Value::Object(_) => value.to_string(),
     }
 }
 
@@ -62,4 +76,29 @@ pub(super) async fn page(State(ui): State<Ui>, viewer: Viewer, uri: Uri) -> Show
         acts: listed.data,
         next: listed.next_cursor.as_deref().map(|cursor| way("/ui/acts", &query(Some(cursor)))),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn more(detail: Value) -> String {
+        let act: Act = serde_json::from_value(json!({
+            "at": "2026-12-01T04:45:38Z", "operator": "key:ana", "act": "api_key_made",
+            "subject": "api_key:7", "reason": "from the command line", "detail": detail,
+        }))
+        .unwrap();
+        act.more()
+    }
+
+    #[test]
+    fn what_else_was_kept_is_a_field_a_line() {
+        assert_eq!(more(json!({})), "");
+        assert_eq!(
+            more(json!({"actor": "shop", "expiresAt": null, "scopes": ["ops:read", "ops:refund"]})),
+            "actor: shop\nexpiresAt: none\nscopes: ops:read, ops:refund"
+        );
+        assert_eq!(more(json!({"filter": {}, "ratePerS": 10})), "filter: {}\nratePerS: 10");
+    }
 }
