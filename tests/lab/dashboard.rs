@@ -74,6 +74,31 @@ fn every_table_says_what_it_is_and_every_field_has_a_label() {
     }
 }
 
+#[test]
+fn every_cell_that_may_stand_alone_on_a_phone_names_its_column() {
+    let mut cells = 0;
+    for (name, text) in templates() {
+        for table in elements(&text, "table") {
+            let opening = table.split('>').next().unwrap_or_default();
+            if !opening.contains("blocks") {
+                continue;
+            }
+            let (head, body) = table.split_once("<tbody>").expect("a head and a body");
+            for cell in elements(body, "td") {
+                let tag = cell.split('>').next().unwrap_or_default();
+                if tag.contains(" colspan=") {
+                    continue;
+                }
+                cells += 1;
+                let label = tag.split(" data-label=\"").nth(1).and_then(|rest| rest.split('"').next());
+                let named = label.is_some_and(|label| head.contains(&format!(">{label}</")));
+                assert!(named, "{name}: {tag}");
+            }
+        }
+    }
+    assert!(cells > 50, "{cells} cells");
+}
+
 /// Has the tag an id that a label is for?
 fn labelled(text: &str, tag: &str) -> bool {
     let id = tag.split(" id=\"").nth(1).and_then(|rest| rest.split('"').next());
