@@ -27,7 +27,8 @@ use std::time::Duration;
 /// and does not name it when asked: its absence is no difference that anybody could correct.
 const MAY_BE_UNKNOWN: &str = "min.insync.replicas";
 
-const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+/// For those who have nothing better to do than to wait.
+pub const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 
 /// After which every broker knows the settings of a topic that it knows.
 const SETTLED_WITHIN: Duration = Duration::from_secs(5);
@@ -273,14 +274,14 @@ pub fn compare(declared: &[Topic], found: &BTreeMap<String, Found>) -> Vec<Diffe
     differences
 }
 
-/// Asks the cluster and compares; empty: all is as declared.
+/// Asks the cluster and compares, waiting for each answer at most so long; empty: all is as declared.
 ///
 /// # Errors
 /// See [`TopicsError`].
-pub async fn plan(kafka: &Kafka, depth: Depth) -> Result<Vec<Difference>, TopicsError> {
+pub async fn plan(kafka: &Kafka, depth: Depth, limit: Duration) -> Result<Vec<Difference>, TopicsError> {
     let declared = declared(kafka)?;
     let admin = admin(kafka)?;
-    let found = look(&admin, &declared, depth).await?;
+    let found = look(&admin, &declared, depth, limit).await?;
     Ok(compare(&declared, &found))
 }
 
@@ -291,7 +292,7 @@ pub async fn plan(kafka: &Kafka, depth: Depth) -> Result<Vec<Difference>, Topics
 pub async fn apply(kafka: &Kafka, clock: &SharedClock) -> Result<Vec<Difference>, TopicsError> {
     let declared = declared(kafka)?;
     let admin = admin(kafka)?;
-    let found = look(&admin, &declared, Depth::Full).await?;
+    let found = look(&admin, &declared, Depth::Full, ANSWER_WITHIN).await?;
     let differences = compare(&declared, &found);
     create(&admin, &differences).await?;
     correct(&admin, &declared, &found, &differences).await?;
@@ -323,7 +324,7 @@ pub async fn apply_in_process(
 /// [`TopicsError::WrongPartitions`] refuses the start; [`TopicsError::Unreachable`] does not.
 pub async fn check(kafka: &Kafka, depth: Depth) -> Result<Ready, TopicsError> {
     let mut missing = Vec::new();
-    for difference in plan(kafka, depth).await? {
+    for difference in plan(kafka, depth, ANSWER_WITHIN).await? {
         match difference {
             Difference::Partitions { .. } => return Err(TopicsError::WrongPartitions(difference)),
             Difference::Missing(topic) => missing.push(topic.name),
@@ -341,19 +342,19 @@ fn admin(kafka: &Kafka) -> Result<Admin, BadSettings> {
     Ok(Arc::new(client(kafka)?.create_with_context(Logged)?))
 }
 
-fn options() -> AdminOptions {
-    AdminOptions::new().request_timeout(Some(ANSWER_WITHIN)).operation_timeout(Some(ANSWER_WITHIN))
+fn options(limit: Duration) -> AdminOptions {
+    AdminOptions::new().request_timeout(Some(limit)).operation_timeout(Some(limit))
 }
 
 async fn look(
     admin: &Admin,
     declared: &[Topic],
     depth: Depth,
+    limit: Duration,
 ) -> Result<BTreeMap<String, Found>, TopicsError> {
     let asked = Arc::clone(admin);
     // A blocking call of the library. All topics: asking for one by name may create it.
-    let metadata =
-        tokio::task::spawn_blocking(move || asked.inner().fetch_metadata(None, ANSWER_WITHIN)).await;
+    let metadata = tokio::task::spawn_blocking(move || asked.inner().fetch_metadata(None, limit)).await;
     // The closure does not panic, so the task ends unless the runtime does.
     let metadata = metadata.map_err(|_| TopicsError::Unreachable(KafkaError::Canceled))?;
     let metadata = metadata.map_err(TopicsError::Unreachable)?;
@@ -371,7 +372,7 @@ async fn look(
         let asked: Vec<String> = found.keys().cloned().collect();
         let specifiers: Vec<_> = asked.iter().map(|name| ResourceSpecifier::Topic(name)).collect();
         let answers =
-            admin.describe_configs(&specifiers, &options()).await.map_err(TopicsError::Unreachable)?;
+            admin.describe_configs(&specifiers, &options(limit)).await.map_err(TopicsError::Unreachable)?;
         for (topic, answer) in asked.into_iter().zip(answers) {
             let resource = answer.map_err(|code| TopicsError::Refused { topic, code })?;
             keep_settings(&mut found, resource);
@@ -415,7 +416,7 @@ async fn create(admin: &Admin, differences: &[Difference]) -> Result<(), TopicsE
             config: topic.settings.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
         })
         .collect();
-    for made in admin.create_topics(&new, &options()).await.map_err(TopicsError::Unreachable)? {
+    for made in admin.create_topics(&new, &options(ANSWER_WITHIN)).await.map_err(TopicsError::Unreachable)? {
         match made {
             // Somebody else's `apply` was faster; the comparison at the end has the last word.
             Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => {}
@@ -444,7 +445,10 @@ async fn correct(
         for (name, value) in wanted {
             change = change.set(name, value);
         }
-        let answers = admin.alter_configs([&change], &options()).await.map_err(TopicsError::Unreachable)?;
+        let answers = admin
+            .alter_configs([&change], &options(ANSWER_WITHIN))
+            .await
+            .map_err(TopicsError::Unreachable)?;
         for answer in answers {
             answer.map_err(|(_, code)| TopicsError::Refused { topic: topic.name.clone(), code })?;
         }
@@ -459,7 +463,7 @@ async fn until_visible(
     clock: &SharedClock,
 ) -> Result<BTreeMap<String, Found>, TopicsError> {
     let give_up_at = clock.mono().0 + ANSWER_WITHIN;
-    while look(admin, declared, Depth::NamesAndPartitions).await?.len() < declared.len()
+    while look(admin, declared, Depth::NamesAndPartitions, ANSWER_WITHIN).await?.len() < declared.len()
         && clock.mono().0 < give_up_at
     {
         clock.sleep(Duration::from_millis(50)).await;
@@ -467,7 +471,7 @@ async fn until_visible(
     // A broker may know a topic a moment before it knows its settings; what else differs does not pass by itself.
     let settle_by = clock.mono().0 + SETTLED_WITHIN;
     loop {
-        let found = look(admin, declared, Depth::Full).await?;
+        let found = look(admin, declared, Depth::Full, ANSWER_WITHIN).await?;
         let passes = |difference: &Difference| matches!(difference, Difference::Setting { .. });
         if !compare(declared, &found).iter().any(passes) || clock.mono().0 >= settle_by {
             return Ok(found);

@@ -1,12 +1,14 @@
 //! What was seen, judged: no I/O and no clock.
 
 use super::{Check, Finding};
-use crate::bucket::topics::Difference;
 use crate::domain::guard::Lineage;
 use crate::domain::ids::GatewayName;
 use crate::domain::pace::Breaker;
+use crate::domain::switches::{Switch, SwitchKind};
 use crate::platform::config::Problem;
-use crate::schedule::{Backlog, ConnectError, Crew, Durability, GatewayStanding, ReconciliationStanding};
+use crate::schedule::{
+    Backlog, ConnectError, Crew, Durability, GatewayStanding, ReconciliationStanding, ThrownSwitch,
+};
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 
 /// The late scan takes what is 15 s overdue.
@@ -19,8 +21,13 @@ const DAYS_BAD: i64 = 3;
 const DAYS_WARN: i64 = 7;
 /// Half of what stops a worker from claiming by default.
 const CLOCK_WARN: TimeDelta = TimeDelta::milliseconds(100);
-/// A day's report may come late in the next day; then it is overdue.
-const RECONCILED_WITHIN: TimeDelta = TimeDelta::hours(48);
+/// A day's report may come late in the next day: so many days before today, the newest is compared.
+const RECONCILED_UNTIL: TimeDelta = TimeDelta::days(2);
+/// A session takes the value when it begins, and the doctor's is a new one: what still runs is not seen from here.
+const RAISE_COMMITS: &str = "set synchronous_commit = on (postgresql.conf, ALTER ROLE or ALTER DATABASE, wherever it \
+     was lowered), then restart every process of ours: open sessions keep the value that they began with";
+/// The keeper gives a sign of life every ten seconds.
+const KEEPER_SILENT: TimeDelta = TimeDelta::minutes(1);
 
 /// The words of a start, which scroll by.
 pub(super) fn time_outs(warnings: &[Problem]) -> Vec<Finding> {
@@ -45,9 +52,11 @@ pub(super) fn not_connected(error: &ConnectError) -> Vec<Finding> {
         ConnectError::BadUrl(_) => {
             (Check::Database, "set database.url to postgres://user:password@host:port/name")
         }
-        ConnectError::Refused(_) => {
-            (Check::Database, "what it says; rights are granted by `punctual migrate run`")
-        }
+        ConnectError::Refused(_) => (
+            Check::Database,
+            "a database that does not exist is made by CREATE DATABASE, then `punctual migrate run`, which also grants \
+             the rights; a name or a password that is refused stands in database.url",
+        ),
         ConnectError::PoolTooLarge { .. } => {
             (Check::Database, "set database.pool lower, or max_connections of the server higher")
         }
@@ -60,19 +69,22 @@ pub(super) fn not_connected(error: &ConnectError) -> Vec<Finding> {
             "deploy the binary that applied it, or restore; never edit a migration that was applied",
         ),
     };
-    vec![Finding::bad(check, error.to_string(), nothing, fix)]
+    let mut found = vec![Finding::bad(check, error.to_string(), nothing, fix)];
+    if check == Check::Schema {
+        found.push(Finding::fine(Check::Database, "it answers"));
+    }
+    found
+}
+
+/// It takes connections, or did, and says nothing.
+pub(super) fn silent(saw: impl Into<String>) -> Finding {
+    let nothing = "nothing is created, claimed or recorded by processes with these settings";
+    let fix = "look at the server: is it frozen, overloaded, or out of connections; or at the network to database.url";
+    Finding::bad(Check::Database, saw, nothing, fix)
 }
 
 pub(super) fn durability(seen: &Durability) -> Vec<Finding> {
-    let mut found = Vec::new();
-    if seen.synchronous_commit == "off" {
-        found.push(Finding::bad(
-            Check::Durability,
-            "synchronous_commit = off",
-            "a crash loses claims and outcomes that were answered; what was charged is forgotten",
-            "set synchronous_commit = on (postgresql.conf, ALTER ROLE or ALTER DATABASE, wherever it was switched off)",
-        ));
-    }
+    let mut found: Vec<Finding> = commits(seen).into_iter().collect();
     for (name, value) in [("fsync", &seen.fsync), ("full_page_writes", &seen.full_page_writes)] {
         if value == "off" {
             found.push(Finding::warn(
@@ -85,6 +97,35 @@ pub(super) fn durability(seen: &Durability) -> Vec<Finding> {
     }
     let standbys = if seen.standbys.is_empty() { "no synchronous standby" } else { seen.standbys.as_str() };
     or_fine(found, Check::Durability, format!("synchronous_commit = {}; {standbys}", seen.synchronous_commit))
+}
+
+/// What a COMMIT waits for: our own disk always, and the disk of a standby where one is named (rule R17).
+fn commits(seen: &Durability) -> Option<Finding> {
+    let saw = format!("synchronous_commit = {}", seen.synchronous_commit);
+    let has_standby = !seen.standbys.is_empty();
+    let beside = || format!("{saw}, and synchronous_standby_names = {}", seen.standbys);
+    let finding = match seen.synchronous_commit.as_str() {
+        "off" => Finding::bad(
+            Check::Durability,
+            saw,
+            "a crash loses claims and outcomes that were answered; what was charged is forgotten",
+            RAISE_COMMITS,
+        ),
+        "local" if has_standby => Finding::bad(
+            Check::Durability,
+            beside(),
+            "no COMMIT waits for the standby: once it is promoted, claims and outcomes that were answered are lost",
+            RAISE_COMMITS,
+        ),
+        "remote_write" if has_standby => Finding::warn(
+            Check::Durability,
+            beside(),
+            "the standby has not flushed what was answered: if both machines crash, claims and outcomes are lost",
+            RAISE_COMMITS,
+        ),
+        _ => return None,
+    };
+    Some(finding)
 }
 
 pub(super) fn writable(seen: &Durability) -> Finding {
@@ -140,8 +181,8 @@ pub(super) fn clock(offset: TimeDelta, tolerance: TimeDelta) -> Finding {
     }
 }
 
-/// `missing`: of the days that the settings want, from today on.
-pub(super) fn days(today: NaiveDate, missing: &[NaiveDate]) -> Finding {
+/// `missing`: of the days that the settings want, which are today and so many `ahead`.
+pub(super) fn days(today: NaiveDate, ahead: u32, missing: &[NaiveDate]) -> Finding {
     let Some(first) = missing.iter().min() else {
         return Finding::fine(Check::Days, "every configured day is made");
     };
@@ -151,7 +192,7 @@ pub(super) fn days(today: NaiveDate, missing: &[NaiveDate]) -> Finding {
     if (*first - today).num_days() < DAYS_BAD {
         Finding::bad(Check::Days, saw, "on such a day nothing can be created, claimed or recorded", fix)
             .runbook("PartitionsEnd")
-    } else if missing.len() > usize::from(u8::from((*first - today).num_days() > DAYS_WARN)) {
+    } else if missing.len() > 1 || (*first - today).num_days() < i64::from(ahead).max(DAYS_WARN + 1) {
         Finding::warn(Check::Days, saw, "payments due on such a day are refused with schedule_not_ready", fix)
             .runbook("PartitionsEnd")
     } else {
@@ -160,7 +201,8 @@ pub(super) fn days(today: NaiveDate, missing: &[NaiveDate]) -> Finding {
     }
 }
 
-pub(super) fn crew(crew: &Crew) -> Vec<Finding> {
+/// Workers are counted in their group: [`super::ring::workers`].
+pub(super) fn crew(crew: &Crew, server: &Durability) -> Vec<Finding> {
     let mut found = Vec::new();
     let late = "payments wait for the late scan: 15 s late, all of them";
     let absent: [(&str, bool, &'static str, &'static str); 2] = [
@@ -173,25 +215,28 @@ pub(super) fn crew(crew: &Crew) -> Vec<Finding> {
             found.push(Finding::bad(Check::Crew, format!("no {role} is at work"), means, fix).runbook(alert));
         }
     }
-    or_fine(found, Check::Crew, format!("{} relays, and a publisher that leads", crew.relays.len()))
+    found.extend(keeper(server));
+    let relays = match crew.relays.len() {
+        1 => "a relay".to_owned(),
+        more => format!("{more} relays"),
+    };
+    let saw = format!("{relays}, a publisher that leads, a keeper; the check workers tells of workers");
+    or_fine(found, Check::Crew, saw)
 }
 
-/// `members` of the workers' group.
-pub(super) fn workers(members: usize, partitions: i32) -> Finding {
-    let saw = format!("{members} in the group, {partitions} partitions a topic");
-    if members == 0 {
-        Finding::bad(Check::Workers, saw, "nothing is charged", "start some: `punctual worker`")
-            .runbook("NothingCompletes")
-    } else if members > usize::try_from(partitions).unwrap_or(0) {
-        Finding::warn(
-            Check::Workers,
-            saw,
-            "workers without a partition only help with what is late",
-            "run fewer workers, or make a new ring with more partitions under another kafka.topic_prefix",
-        )
-    } else {
-        Finding::fine(Check::Workers, saw)
+/// By its signs of life, which it gives while the database is released.
+fn keeper(server: &Durability) -> Option<Finding> {
+    let last = server.keeper_seen_at;
+    let is_heard = last.is_some_and(|at| server.database_now - at <= KEEPER_SILENT);
+    if is_heard || server.lineage == Lineage::Quarantined || server.is_standby {
+        return None;
     }
+    let saw = last.map_or_else(
+        || "no keeper has given a sign of life".to_owned(),
+        |at| format!("no keeper is at work: the last sign of life is of {}", text_of(at)),
+    );
+    let means = "nobody asks what became of lost claims, makes days, or compares with the gateways' reports";
+    Some(Finding::bad(Check::Crew, saw, means, "start one: `punctual keeper`").runbook("KeeperStalled"))
 }
 
 pub(super) fn overdue(backlog: &Backlog) -> Vec<Finding> {
@@ -221,7 +266,12 @@ pub(super) fn overdue(backlog: &Backlog) -> Vec<Finding> {
     or_fine(found, Check::Overdue, "nothing waits")
 }
 
-pub(super) fn gateways(seen: &[GatewayStanding]) -> Vec<Finding> {
+/// `now`: the database's.
+pub(super) fn gateways(
+    seen: &[GatewayStanding],
+    thrown: &[ThrownSwitch],
+    now: DateTime<Utc>,
+) -> Vec<Finding> {
     let forgotten = "GatewayForgotten";
     let mut found = Vec::new();
     for gateway in seen {
@@ -260,7 +310,31 @@ pub(super) fn gateways(seen: &[GatewayStanding]) -> Vec<Finding> {
             .runbook(forgotten));
         }
     }
+    found.extend(thrown.iter().filter_map(|switch| narrow(switch, now)));
     or_fine(found, Check::Gateways, format!("{} on record, none closed", seen.len()))
+}
+
+/// A switch that stops some of a gateway's payments; the wider ones are told with each gateway that they close.
+fn narrow(thrown: &ThrownSwitch, now: DateTime<Utc>) -> Option<Finding> {
+    let Switch { kind, value } = &thrown.switch;
+    let means = match kind {
+        SwitchKind::Global | SwitchKind::Gateway => return None,
+        SwitchKind::Actor => "nothing of this client is charged",
+        SwitchKind::Currency => "nothing in this currency is charged",
+    };
+    let name = thrown.actor_name.as_ref().map_or_else(String::new, |name| format!(" ({name})"));
+    let (kind, since) = (kind.as_str(), text_of(thrown.at));
+    let saw = format!(
+        "{kind} {value}{name}: kill switch thrown by {} since {since}: {}",
+        thrown.by.0, thrown.reason
+    );
+    let fix = format!("`punctual switch off {kind} {value} --reason <TEXT>` when its reason is gone");
+    let finding = if now - thrown.at > FORGOTTEN {
+        Finding::bad(Check::Gateways, saw, means, fix)
+    } else {
+        Finding::warn(Check::Gateways, saw, means, fix)
+    };
+    Some(finding.runbook("GatewayForgotten"))
 }
 
 /// `settles`: the configured gateway has a report to compare with.
@@ -271,20 +345,22 @@ pub(super) fn reconciliation(
 ) -> Vec<Finding> {
     let mut found = Vec::new();
     if let Settles::ByReports(name) = settles {
-        // One that was never compared does not stand anywhere.
-        let last = seen
-            .iter()
-            .find(|standing| standing.gateway == *name)
-            .and_then(|standing| standing.last_success_at);
-        if last.is_none_or(|at| now - at > RECONCILED_WITHIN) {
-            let (name, last) = (&name.0, last.map_or_else(|| "never".to_owned(), text_of));
+        // One that was never compared does not stand anywhere. When it was compared says nothing: it may have been a
+        // day long ago.
+        let last =
+            seen.iter().find(|standing| standing.gateway == *name).and_then(|standing| standing.last_day);
+        let today = now.date_naive();
+        if last.is_none_or(|day| day < today - RECONCILED_UNTIL) {
+            let first = last.map_or(today - TimeDelta::days(1), |day| day + TimeDelta::days(1));
+            let (name, last) = (&name.0, last.map_or_else(|| "none".to_owned(), |day| day.to_string()));
             found.push(
                 Finding::warn(
                     Check::Reconciliation,
-                    format!("{name}: last compared {last}"),
+                    format!("{name}: the newest day that was compared: {last}"),
                     "a charge that we do not know of, or one that is missing there, stays unseen",
                     format!(
-                        "`punctual reconcile run --gateway {name}` for the missing days; is a keeper running?"
+                        "`punctual reconcile run --gateway {name} --day {first}`, and so for each day until \
+                         yesterday; is a keeper running?"
                     ),
                 )
                 .runbook("ReconciliationOverdue"),
@@ -316,40 +392,6 @@ pub(super) enum Settles<'a> {
     ByReports(&'a GatewayName),
     /// They are not configured.
     Unseen,
-}
-
-pub(super) fn topics(differences: &[Difference]) -> Vec<Finding> {
-    let of = |difference: &Difference| {
-        let saw = difference.to_string();
-        match difference {
-            Difference::Missing(_) => Finding::bad(
-                Check::Topics,
-                saw,
-                "what belongs there waits for the late scan",
-                "`punctual topics apply`",
-            )
-            .runbook("KafkaAway"),
-            Difference::Partitions { .. } => Finding::bad(
-                Check::Topics,
-                saw,
-                "workers and relays refuse to start: keys would go to other readers",
-                "set kafka.partitions to what is there, or make a new ring under another kafka.topic_prefix",
-            ),
-            Difference::Replication { .. } => Finding::warn(
-                Check::Topics,
-                saw,
-                "the loss of a broker may take the topic away",
-                "reassign its replicas (kafka-reassign-partitions), or set kafka.replication",
-            ),
-            Difference::Setting { .. } => Finding::warn(
-                Check::Topics,
-                saw,
-                "the topic behaves differently than it was tested",
-                "`punctual topics apply`",
-            ),
-        }
-    };
-    or_fine(differences.iter().map(of).collect(), Check::Topics, "as declared")
 }
 
 fn text_of(at: DateTime<Utc>) -> String {

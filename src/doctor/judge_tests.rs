@@ -2,7 +2,6 @@
 
 use super::super::Level;
 use super::*;
-use crate::bucket::topics;
 use crate::domain::ids::{GatewayName, Operator, WorkerName};
 use crate::domain::pace::Pace;
 use crate::domain::switches::Switches;
@@ -39,6 +38,7 @@ fn server() -> Durability {
         fsync: "on".into(),
         full_page_writes: "on".into(),
         standbys: String::new(),
+        keeper_seen_at: Some(now()),
         is_standby: false,
         lineage: Lineage::Released,
         quarantine: None,
@@ -58,6 +58,25 @@ fn a_commit_that_does_not_wait_for_the_disk_is_bad() {
         levels(&durability(&Durability { synchronous_commit: "remote_apply".into(), ..server() })),
         [Level::Fine]
     );
+    assert!(found[0].fix.contains("restart every process"), "open sessions keep the old value: {found:?}");
+}
+
+#[test]
+fn a_commit_that_does_not_wait_for_a_standby_counts_where_one_is_named() {
+    let of = |commit: &str, standbys: &str| {
+        let (synchronous_commit, standbys) = (commit.to_owned(), standbys.to_owned());
+        durability(&Durability { synchronous_commit, standbys, ..server() })
+    };
+    let level = |commit, standbys| levels(&of(commit, standbys));
+    for commit in ["on", "remote_apply", "local", "remote_write"] {
+        assert_eq!(level(commit, ""), [Level::Fine], "{commit}: there is no standby");
+    }
+    assert_eq!(level("on", "ANY 1 (b, c)"), [Level::Fine]);
+    assert_eq!(level("remote_apply", "b"), [Level::Fine]);
+    assert_eq!(level("local", "b"), [Level::Bad]);
+    assert_eq!(level("off", "b"), [Level::Bad]);
+    assert_eq!(level("remote_write", "b"), [Level::Warn]);
+    assert_eq!(of("local", "b")[0].saw, "synchronous_commit = local, and synchronous_standby_names = b");
 }
 
 #[test]
@@ -98,12 +117,14 @@ fn a_hole_in_the_days_is_bad_when_it_is_near_and_the_newest_day_may_be_missing()
     let today = now().date_naive();
     let of = |ahead: &[i64]| {
         let missing: Vec<NaiveDate> = ahead.iter().map(|day| today + TimeDelta::days(*day)).collect();
-        days(today, &missing).level
+        days(today, 370, &missing).level
     };
     assert_eq!(of(&[]), Level::Fine);
     assert_eq!(of(&[370]), Level::Fine);
     assert_eq!(of(&[369, 370]), Level::Warn);
     assert_eq!(of(&[5]), Level::Warn);
+    assert_eq!(of(&[200]), Level::Warn, "a hole in the middle is none that the next hour fills");
+    assert_eq!(of(&[369]), Level::Warn);
     assert_eq!(of(&[2, 370]), Level::Bad);
     assert_eq!(of(&[0]), Level::Bad);
 }
@@ -118,17 +139,21 @@ fn absent_roles_are_told_by_name() {
         relays: vec![relay],
         publishers: vec![PublisherSeen { holder: "p1".into(), epoch: 1, until: now() }],
     };
-    assert_eq!(levels(&crew(&whole)), [Level::Fine]);
-    let found = crew(&Crew { relays: vec![], publishers: vec![], ..whole });
+    let found = crew(&whole, &server());
+    assert_eq!(levels(&found), [Level::Fine]);
+    assert!(found[0].saw.starts_with("a relay, ") && found[0].saw.contains("the check workers"), "{found:?}");
+    let silent = Durability { keeper_seen_at: Some(now() - TimeDelta::seconds(61)), ..server() };
+    let found = crew(&whole, &silent);
+    assert_eq!(levels(&found), [Level::Bad]);
+    assert!(found[0].saw.contains("2026-11-29 ") && found[0].fix.contains("`punctual keeper`"), "{found:?}");
+    let heard = Durability { keeper_seen_at: Some(now() - TimeDelta::seconds(60)), ..server() };
+    assert_eq!(levels(&crew(&whole, &heard)), [Level::Fine]);
+    assert_eq!(levels(&crew(&whole, &Durability { keeper_seen_at: None, ..server() })), [Level::Bad]);
+    let held = Durability { lineage: Lineage::Quarantined, ..silent };
+    assert_eq!(levels(&crew(&whole, &held)), [Level::Fine], "in quarantine no keeper gives a sign");
+    let found = crew(&Crew { relays: vec![], publishers: vec![], ..whole }, &server());
     assert_eq!(levels(&found), [Level::Bad; 2]);
     assert!(found[0].fix.contains("`punctual relay`"), "{found:?}");
-}
-
-#[test]
-fn a_group_without_workers_is_bad_and_one_with_more_than_partitions_a_warning() {
-    let of = |members| workers(members, 2).level;
-    assert_eq!([of(0), of(1), of(2), of(3)], [Level::Bad, Level::Fine, Level::Fine, Level::Warn]);
-    assert_eq!(workers(3, 2).saw, "3 in the group, 2 partitions a topic");
 }
 
 #[test]
@@ -162,62 +187,99 @@ fn gateway() -> GatewayStanding {
 
 #[test]
 fn an_open_breaker_is_bad_and_a_pause_once_it_is_an_hour_old() {
-    assert_eq!(levels(&gateways(&[gateway()])), [Level::Fine]);
+    assert_eq!(levels(&gateways(&[gateway()], &[], now())), [Level::Fine]);
     let mut open = Pace::new(now());
     open.breaker = Breaker::Open { until: now() };
-    assert_eq!(levels(&gateways(&[GatewayStanding { pace: Some(open.clone()), ..gateway() }])), [Level::Bad]);
+    let of = |gateway| levels(&gateways(&[gateway], &[], now()));
+    assert_eq!(of(GatewayStanding { pace: Some(open.clone()), ..gateway() }), [Level::Bad]);
     open.breaker = Breaker::Probing { worker: WorkerName("w".into()), until: now() };
-    assert_eq!(levels(&gateways(&[GatewayStanding { pace: Some(open), ..gateway() }])), [Level::Bad]);
+    assert_eq!(of(GatewayStanding { pace: Some(open), ..gateway() }), [Level::Bad]);
     let paused = |minutes| {
         let at = now() - TimeDelta::minutes(minutes);
         let paused = PausedBy { by: Operator("ann".into()), reason: "maintenance".into(), at };
         GatewayStanding { paused: Some(paused), ..gateway() }
     };
-    assert_eq!(levels(&gateways(&[paused(60)])), [Level::Warn]);
-    let forgotten = gateways(&[paused(61)]);
+    assert_eq!(of(paused(60)), [Level::Warn]);
+    let forgotten = gateways(&[paused(61)], &[], now());
     assert_eq!(levels(&forgotten), [Level::Bad]);
     assert!(forgotten[0].saw.contains("ann") && forgotten[0].saw.contains("maintenance"), "{forgotten:?}");
 }
 
 #[test]
+fn a_switch_on_a_currency_or_a_client_is_told_with_who_threw_it_and_what_ends_it() {
+    let thrown = |kind, value: &str, minutes| ThrownSwitch {
+        switch: Switch { kind, value: value.into() },
+        actor_name: (kind == SwitchKind::Actor).then(|| "shop".into()),
+        by: Operator("ann".into()),
+        reason: "a wrong price list".into(),
+        at: now() - TimeDelta::minutes(minutes),
+    };
+    let of = |switch| gateways(&[gateway()], &[switch], now());
+    let found = of(thrown(SwitchKind::Currency, "EUR", 60));
+    assert_eq!(levels(&found), [Level::Warn]);
+    assert!(
+        found[0].saw.starts_with("currency EUR: ")
+            && found[0].saw.contains("thrown by ann since 2026-11-29 ")
+    );
+    assert!(found[0].saw.ends_with("a wrong price list"), "{found:?}");
+    assert!(found[0].fix.contains("`punctual switch off currency EUR --reason"), "{found:?}");
+    let id = "0189f0c0-0000-7000-8000-000000000001";
+    let found = of(thrown(SwitchKind::Actor, id, 61));
+    assert_eq!(levels(&found), [Level::Bad], "an hour ago: forgotten");
+    assert!(
+        found[0].saw.contains("(shop)") && found[0].fix.contains(&format!("off actor {id}")),
+        "{found:?}"
+    );
+    // Those that close a gateway are told with the gateway.
+    let closed = Switches::of([Switch { kind: SwitchKind::Gateway, value: "sandbox".into() }]);
+    let gateway = GatewayStanding { switches: closed, ..gateway() };
+    let found = gateways(&[gateway], &[thrown(SwitchKind::Gateway, "sandbox", 1)], now());
+    assert_eq!(levels(&found), [Level::Bad]);
+}
+
+#[test]
 fn a_stale_reconciliation_counts_where_reports_can_be_had_and_open_differences_always() {
-    let standing = |hours: Option<i64>, open: i64| ReconciliationStanding {
+    let today = now().date_naive();
+    let standing = |days: Option<i64>, open: i64| ReconciliationStanding {
         sums_apart: 0,
         gateway: GatewayName("sandbox".into()),
-        last_success_at: hours.map(|hours| now() - TimeDelta::hours(hours)),
-        last_day: None,
+        // Whichever day it was: it was compared just now.
+        last_success_at: Some(now()),
+        last_day: days.map(|days| today - TimeDelta::days(days)),
         open: [(crate::domain::matching::Class::MissingHere, open)].into(),
         waiting: 0,
     };
-    let of = |hours, open, settles| levels(&reconciliation(&[standing(hours, open)], settles, now()));
+    let of = |days, open, settles| levels(&reconciliation(&[standing(days, open)], settles, now()));
     let name = GatewayName("sandbox".into());
-    assert_eq!(of(Some(48), 0, Settles::ByReports(&name)), [Level::Fine]);
-    assert_eq!(of(Some(49), 0, Settles::ByReports(&name)), [Level::Warn]);
+    assert_eq!(of(Some(1), 0, Settles::ByReports(&name)), [Level::Fine]);
+    assert_eq!(of(Some(2), 0, Settles::ByReports(&name)), [Level::Fine], "yesterday's report may come today");
+    assert_eq!(of(Some(3), 0, Settles::ByReports(&name)), [Level::Warn]);
     assert_eq!(of(None, 0, Settles::ByReports(&name)), [Level::Warn]);
+    let old = reconciliation(&[standing(Some(9), 0)], Settles::ByReports(&name), now());
+    let (last, first) = (today - TimeDelta::days(9), today - TimeDelta::days(8));
+    assert!(old[0].saw.ends_with(&last.to_string()), "{old:?}");
+    assert!(
+        old[0].fix.starts_with(&format!("`punctual reconcile run --gateway sandbox --day {first}`")),
+        "{old:?}"
+    );
     let never = reconciliation(&[], Settles::ByReports(&name), now());
     assert_eq!(levels(&never), [Level::Warn]);
-    assert!(never[0].saw.ends_with("never"), "{never:?}");
+    let yesterday = today - TimeDelta::days(1);
+    assert!(never[0].saw.ends_with("none") && never[0].fix.contains(&yesterday.to_string()), "{never:?}");
     assert_eq!(of(None, 0, Settles::Unseen), [Level::Fine]);
     assert_eq!(of(Some(1), 2, Settles::Unseen), [Level::Bad]);
 }
 
 #[test]
-fn a_topic_that_differs_is_named_with_what_mends_it() {
-    assert_eq!(levels(&topics(&[])), [Level::Fine]);
-    let declared = topics::declared(&config(&[]).kafka).unwrap();
-    let found = topics(&[
-        Difference::Missing(declared[0].clone()),
-        Difference::Partitions { topic: "t".into(), wanted: 12, found: 3 },
-        Difference::Replication { topic: "t".into(), wanted: 3, found: 1 },
-        Difference::Setting {
-            topic: "t".into(),
-            name: "cleanup.policy".into(),
-            wanted: "delete".into(),
-            found: None,
-        },
-    ]);
-    assert_eq!(levels(&found), [Level::Bad, Level::Bad, Level::Warn, Level::Warn]);
-    assert!(found[0].saw.contains(&declared[0].name) && found[0].fix.contains("topics apply"), "{found:?}");
+fn what_does_not_connect_is_bad_and_says_what_is_known() {
+    let away = not_connected(&ConnectError::Unreachable("no route".into()));
+    assert_eq!(levels(&away), [Level::Bad]);
+    assert_eq!(levels(&[silent("it did not answer in time")]), [Level::Bad]);
+    let behind = not_connected(&ConnectError::SchemaOlder { missing: 2, first: 1 });
+    assert_eq!(levels(&behind), [Level::Bad, Level::Fine]);
+    assert_eq!([behind[0].check, behind[1].check], [Check::Schema, Check::Database], "it answered");
+    let absent = not_connected(&ConnectError::Refused("database \"x\" does not exist".into()));
+    assert!(absent[0].fix.contains("CREATE DATABASE"), "{absent:?}");
 }
 
 #[test]

@@ -1,18 +1,23 @@
 //! Asks, each thing for a bounded time, and has it judged.
 
-use super::{Check, Finding, Level, PATIENCE, judge};
+use super::{Check, Finding, Level, PATIENCE, judge, ring};
 use crate::bucket;
-use crate::bucket::topics::{self, Depth, Difference, TopicsError};
+use crate::bucket::topics::{self, Depth, TopicsError};
 use crate::domain::ids::GatewayName;
 use crate::gateway::host_and_port;
 use crate::platform::clock::{SharedClock, within};
 use crate::platform::config::{self, Config};
 use crate::schedule::{self, Access, Postgres, ScheduleError};
 use chrono::TimeDelta;
+use std::time::Duration;
 use tokio::net::TcpStream;
 
 /// More notices than that are the same finding.
 const MOST: u32 = 1_000;
+/// Kafka is asked twice for its topics, the second time for more.
+const HALF: Duration = Duration::from_secs(5);
+/// For a goodbye to the database.
+const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 
 /// One examination with the settings of a role.
 pub struct Doctor<'a> {
@@ -33,9 +38,15 @@ impl Doctor<'_> {
         found.extend(kafka);
         found.push(gateway);
         // What stood in the way of a check is said once; the checks behind it could not look.
+        let is_foreign = |finding: &Finding| finding.check == Check::Schema && finding.level == Level::Bad;
+        let why = if found.iter().any(is_foreign) {
+            "not asked: the schema is not this binary's"
+        } else {
+            "the database could not be asked"
+        };
         for check in Check::ALL {
             if !found.iter().any(|finding| finding.check == *check) {
-                found.push(Finding::unseen(*check, "the database could not be asked"));
+                found.push(Finding::unseen(*check, why));
             }
         }
         found.sort_by_key(|finding| finding.check);
@@ -48,17 +59,23 @@ impl Doctor<'_> {
         }
         let connecting = schedule::connect(&self.config.database, Access::Worker);
         let schedule = match within(&*self.clock, PATIENCE, connecting).await {
-            None => return vec![Finding::unseen(Check::Database, "it did not answer in time")],
+            None => return vec![judge::silent("it did not answer in time")],
             Some(Err(error)) => return judge::not_connected(&error),
             Some(Ok(schedule)) => schedule,
         };
         let mut found = vec![Finding::fine(Check::Schema, "this binary's")];
         match within(&*self.clock, PATIENCE, problems(&schedule, self.config, &self.clock)).await {
             Some(Ok(findings)) => found.extend(findings),
-            Some(Err(error)) => found.push(Finding::unseen(Check::Database, error.to_string())),
-            None => found.push(Finding::unseen(Check::Database, "it did not answer in time")),
+            Some(Err(error @ (ScheduleError::Unavailable(_) | ScheduleError::CommitUnknown(_)))) => {
+                found.push(judge::silent(error.to_string()));
+            }
+            Some(Err(error @ ScheduleError::Defect(_))) => {
+                found.push(Finding::unseen(Check::Database, error.to_string()));
+            }
+            None => found.push(judge::silent("it did not answer in time")),
         }
-        schedule.close().await;
+        // A server that is frozen says no goodbye.
+        let _closed = within(&*self.clock, CLOSE_WITHIN, schedule.close()).await;
         found
     }
 
@@ -79,40 +96,42 @@ impl Doctor<'_> {
             .concat()
         };
         let mut found = vec![Finding::fine(Check::Kafka, "the brokers answer")];
-        // Longer than it gives up by itself.
-        match within(&*self.clock, PATIENCE * 2, topics::plan(kafka, Depth::Full)).await {
-            None => return away("no answer in time".to_owned()),
-            Some(Err(error @ TopicsError::Unreachable(_))) => match self.names_and_partitions().await {
-                // The stand-in of `punctual dev` is one that does not tell.
-                Some(differences) => {
-                    found.extend(judge::topics(&differences));
-                    found.retain(|finding| finding.check != Check::Topics || finding.level != Level::Fine);
-                    let why = "this Kafka tells no settings; names and partitions are all that was compared";
-                    found.push(Finding::unseen(Check::Topics, why));
-                }
-                None => return away(error.to_string()),
-            },
-            Some(Err(error)) => {
+        match self.topics().await {
+            Ok(findings) => found.extend(findings),
+            Err(TopicsError::Unreachable(error)) => return away(error.to_string()),
+            Err(error) => {
                 let means = "workers and relays cannot use the topics";
                 found.push(Finding::bad(Check::Topics, error.to_string(), means, "what it says"));
             }
-            Some(Ok(differences)) => found.extend(judge::topics(&differences)),
         }
         found.push(self.workers().await);
         found
     }
 
-    /// What can be said of a Kafka that answers, and not every question; `None` if it does not answer.
-    async fn names_and_partitions(&self) -> Option<Vec<Difference>> {
-        let plan = topics::plan(&self.config.kafka, Depth::NamesAndPartitions);
-        within(&*self.clock, PATIENCE, plan).await?.ok()
+    /// First what every Kafka answers: one that is away is known to be after half of the time.
+    async fn topics(&self) -> Result<Vec<Finding>, TopicsError> {
+        let kafka = &self.config.kafka;
+        let declared = topics::declared(kafka)?.len();
+        let in_short = topics::plan(kafka, Depth::NamesAndPartitions, HALF).await?;
+        match topics::plan(kafka, Depth::Full, HALF).await {
+            Ok(differences) => Ok(ring::topics(&differences, declared)),
+            // The stand-in of `punctual dev` is one that does not tell.
+            Err(TopicsError::Unreachable(_)) => {
+                let mut found = ring::topics(&in_short, declared);
+                found.retain(|finding| finding.level != Level::Fine);
+                let why = "this Kafka tells no settings; names and partitions are all that was compared";
+                found.push(Finding::unseen(Check::Topics, why));
+                Ok(found)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     async fn workers(&self) -> Finding {
         let kafka = self.config.kafka.clone();
         let partitions = kafka.partitions;
         match tokio::task::spawn_blocking(move || bucket::members(&kafka)).await {
-            Ok(Ok(members)) => judge::workers(members, partitions),
+            Ok(Ok(members)) => ring::workers(members, partitions),
             Ok(Err(error)) => Finding::unseen(Check::Workers, error.to_string()),
             Err(panicked) => Finding::unseen(Check::Workers, panicked.to_string()),
         }
@@ -174,10 +193,11 @@ pub async fn problems(
     found.push(judge::lineage(&seen));
     found.push(judge::clock(offset, tolerance));
     let missing = schedule.missing_days(config.database.partition_days_ahead).await?;
-    found.push(judge::days(database_now.date_naive(), &missing));
-    found.extend(judge::crew(&schedule.crew().await?));
+    found.push(judge::days(database_now.date_naive(), config.database.partition_days_ahead, &missing));
+    found.extend(judge::crew(&schedule.crew().await?, &seen));
     found.extend(judge::overdue(&schedule.backlog(MOST).await?));
-    found.extend(judge::gateways(&schedule.gateways().await?));
+    let (standing, thrown) = (schedule.gateways().await?, schedule.kill_switches().await?);
+    found.extend(judge::gateways(&standing, &thrown, database_now));
     let configured = GatewayName(config.gateway.name.clone());
     let settles = if config.gateway.settlement_url.is_empty() {
         judge::Settles::Unseen

@@ -4,13 +4,14 @@
 //! it means for payments and the exact fix. A check that cannot look says that it could not; it is never fine by
 //! silence. Looking changes nothing and calls no gateway.
 //!
-//! **How**: `look` asks, `judge` decides; the judgements are pure, so that each of them is tested without the thing
+//! **How**: `look` asks, `judge` decides, and `ring` of what Kafka says; the judgements are pure, so that each of them is tested without the thing
 //! that is broken. The page of people's problems shows the same findings, those that ask only the database.
 //!
 //! **If this dies here**, nothing happened.
 
 mod judge;
 mod look;
+mod ring;
 
 pub use look::{Doctor, problems};
 
@@ -122,7 +123,7 @@ checks! {
     Lineage = "lineage": "It is not in quarantine.",
     Clock = "clock": "Its clock and this host's agree.",
     Days = "days": "Every day that payments can fall on has its partitions.",
-    Crew = "crew": "Somebody relays and publishes.",
+    Crew = "crew": "Somebody relays, publishes, and keeps watch.",
     Overdue = "overdue": "Nothing that is due waits for long.",
     Gateways = "gateways": "No breaker is open, and nobody forgot a pause or a kill switch.",
     Reconciliation = "reconciliation": "The newest days were compared with the gateways' reports, and nothing is left open.",

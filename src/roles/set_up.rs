@@ -58,7 +58,7 @@ pub async fn topics(command: Topics, config: Config) -> Result<(), Ended> {
     let left = match command {
         // `rebuild` is a command of its own (`rebuild.rs`).
         Topics::Plan | Topics::Check | Topics::Describe | Topics::Rebuild(_) => {
-            topics::plan(&config.kafka, topics::Depth::Full).await
+            topics::plan(&config.kafka, topics::Depth::Full, topics::ANSWER_WITHIN).await
         }
         Topics::Apply => topics::apply(&config.kafka, &clock).await,
     };

@@ -21,6 +21,8 @@ pub struct Durability {
     pub full_page_writes: String,
     /// `synchronous_standby_names`; empty: no commit waits for another machine.
     pub standbys: String,
+    /// The keeper's last sign of life; `None`: none was given yet.
+    pub keeper_seen_at: Option<DateTime<Utc>>,
     /// It is a standby: nothing can be written.
     pub is_standby: bool,
     /// Whether it may be worked on (rule R17).
@@ -38,6 +40,7 @@ fn read(row: &PgRow) -> Result<Durability, Error> {
         fsync: row.try_get("fsync")?,
         full_page_writes: row.try_get("full_page_writes")?,
         standbys: row.try_get("standbys")?,
+        keeper_seen_at: row.try_get("keeper_seen_at")?,
         is_standby: row.try_get("is_standby")?,
         lineage: if row.try_get("is_released")? { Lineage::Released } else { Lineage::Quarantined },
         quarantine: since.map(|since| (since, why.unwrap_or_default())),

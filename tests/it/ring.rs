@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 #[tokio::test]
 async fn topics_are_made_as_declared_and_every_drift_is_named_and_corrected() {
     let kafka = TestRing::named();
-    let missing = topics::plan(&kafka, Depth::Full).await.expect("an answer");
+    let missing = topics::plan(&kafka, Depth::Full, topics::ANSWER_WITHIN).await.expect("an answer");
     assert_eq!(missing.len(), 63);
     assert!(missing.iter().all(|it| matches!(it, Difference::Missing(_))));
     let ready = topics::check(&kafka, Depth::Full).await.expect("an answer");
@@ -34,7 +34,7 @@ async fn topics_are_made_as_declared_and_every_drift_is_named_and_corrected() {
         AlterConfig::new(ResourceSpecifier::Topic(&topic)).set("segment.ms", "777").set("flush.ms", "9000");
     admin().alter_configs([&drift], &AdminOptions::new()).await.expect("an answer")[0].as_ref().expect("set");
     let said = eventually("the drift to be seen", SOON, || async {
-        let said: Vec<String> = topics::plan(&kafka, Depth::Full)
+        let said: Vec<String> = topics::plan(&kafka, Depth::Full, topics::ANSWER_WITHIN)
             .await
             .expect("an answer")
             .iter()
@@ -49,7 +49,11 @@ async fn topics_are_made_as_declared_and_every_drift_is_named_and_corrected() {
 
     topics::apply(&kafka, &host()).await.expect("an answer");
     eventually("the drift to be gone", SOON, || async {
-        topics::plan(&kafka, Depth::Full).await.expect("an answer").is_empty().then_some(())
+        topics::plan(&kafka, Depth::Full, topics::ANSWER_WITHIN)
+            .await
+            .expect("an answer")
+            .is_empty()
+            .then_some(())
     })
     .await;
     let asked = [ResourceSpecifier::Topic(&topic)];

@@ -183,8 +183,8 @@ async fn of_the_database(figures: &mut Figures, stage: &mut Stage) {
         (
             "stale reconciliation",
             "reconciliation",
-            "UPDATE reconciliation_runs SET finished_at = finished_at - interval '3 days'".to_owned(),
-            "UPDATE reconciliation_runs SET finished_at = finished_at + interval '3 days'".to_owned(),
+            "UPDATE reconciliation_runs SET day = day - 30".to_owned(),
+            "UPDATE reconciliation_runs SET day = day + 30".to_owned(),
         ),
         (
             "a schema behind the binary",
