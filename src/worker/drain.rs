@@ -21,6 +21,8 @@ impl<S: Schedule> Worker<S> {
             ring.stop_taking();
         }
         let settled_before = self.progress.settled();
+        // Said when it was given up; the reaper has those.
+        let given_up_before = self.progress.abandoned();
         let mut deadline = self.clock.sleep(self.settings.drain);
         while self.steps > 0 {
             tokio::select! {
@@ -35,7 +37,7 @@ impl<S: Schedule> Worker<S> {
             }
         }
         let drained = self.progress.settled() - settled_before;
-        let abandoned = self.progress.open();
+        let abandoned = self.progress.open().saturating_sub(given_up_before);
         if abandoned == 0 {
             tracing::info!(drained, abandoned, "drained {drained}, abandoned {abandoned}");
         } else {

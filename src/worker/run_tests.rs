@@ -251,6 +251,16 @@ fn a_drain_says_what_it_had_to_abandon() {
 }
 
 #[test]
+fn a_drain_does_not_say_again_what_was_given_up_long_before() {
+    let rig = Rig::new();
+    rig.world.add(1, 0);
+    rig.world.memory.inject(|verb| if verb == Verb::Settle { Fault::ErrorBefore } else { Fault::None });
+    let (ended, _, progress) = rig.run(|time| async move { time.sleep(Duration::from_secs(40)).await });
+    assert_eq!((progress.abandoned(), progress.open()), (1, 1));
+    assert_eq!(ended, Ended::Stopped(Drained { drained: 0, abandoned: 0 }), "it is idle");
+}
+
+#[test]
 fn a_process_that_did_not_run_for_half_a_lease_stops_itself() {
     let rig = Rig::new();
     let (ended, ..) = rig.run(|time| async move {
