@@ -57,6 +57,8 @@ const NO_KAFKA: &str = "not reachable; the late scan pays, and what is not publi
 
 /// One try to reach the database: three round trips.
 const CONNECTS_WITHIN: Duration = Duration::from_secs(10);
+/// For loops that were asked to stop: with what is closed behind them, a process is gone within 30 s.
+const DRAIN_WITHIN: Duration = Duration::from_secs(22);
 /// At the end of a process: a connection that is asked to close waits for its statement.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
@@ -142,6 +144,16 @@ impl Process {
         let routes = health::routes(served.clone(), self.exposition.clone());
         tokio::spawn(health::serve(listener, routes, self.shutdown.clone()));
         Ok(served)
+    }
+
+    /// Loops that end between their steps, which a silent database keeps from ending; `None`: given up, and what
+    /// was begun is published again by whoever works then.
+    async fn drained<T>(&self, loops: impl Future<Output = T>) -> Option<T> {
+        let ended = self.shutdown.bounding(&*self.clock, DRAIN_WITHIN, loops).await;
+        if ended.is_none() {
+            tracing::warn!("what was begun has not ended; leases are free when they run out");
+        }
+        ended
     }
 
     /// Closes the connections to the database, which does not keep the process here if it is silent.
@@ -304,9 +316,9 @@ pub async fn relay(process: Process) -> Result<(), Ended> {
     };
     let ring = relay::Ring { producer, names: bucket::Names::new(&kafka.topic_prefix) };
     tracing::info!(holder = relay.holder, "the relay works");
-    let ended = relay::run(&relay, &schedule, &ring, &process.shutdown).await;
+    let ended = process.drained(Box::pin(relay::run(&relay, &schedule, &ring, &process.shutdown))).await;
     process.leave(&schedule).await;
-    ended.map_err(failed)
+    ended.unwrap_or(Ok(())).map_err(failed)
 }
 
 /// The loops that watch the schedule, until shutdown.
@@ -355,18 +367,22 @@ pub async fn keeper(process: Process) -> Result<(), Ended> {
     };
     let clock = || process.clock.clone();
     tracing::info!("the keeper works");
-    tokio::join!(
-        keeper::every(reaper, settings.reap_every, keeper::Nudge::default(), clock(), stop()),
-        keeper::every(partitions, settings.partitions_every, keeper::Nudge::default(), clock(), stop()),
-        keeper::every(forgets, settings.partitions_every, keeper::Nudge::default(), clock(), stop()),
-        keeper::every(bounds, settings.partitions_every, keeper::Nudge::default(), clock(), stop()),
-        keeper::every(watch, settings.backlog_every, keeper::Nudge::default(), clock(), stop()),
-        keeper::every(forecasts, settings.backlog_every, keeper::Nudge::default(), clock(), stop()),
-        keeper::every(minutes, keeper::Minutes::EVERY, keeper::Nudge::default(), clock(), stop()),
-        keeper::every(lineage, settings.reap_every, keeper::Nudge::default(), clock(), stop()),
-        keeper::every(bulk, people.bulk_every, keeper::Nudge::default(), clock(), stop()),
-        keeper::every(daily, compare_every, keeper::Nudge::default(), clock(), stop()),
-    );
+    let loops = Box::pin(async {
+        tokio::join!(
+            keeper::every(reaper, settings.reap_every, keeper::Nudge::default(), clock(), stop()),
+            keeper::every(partitions, settings.partitions_every, keeper::Nudge::default(), clock(), stop()),
+            keeper::every(forgets, settings.partitions_every, keeper::Nudge::default(), clock(), stop()),
+            keeper::every(bounds, settings.partitions_every, keeper::Nudge::default(), clock(), stop()),
+            keeper::every(watch, settings.backlog_every, keeper::Nudge::default(), clock(), stop()),
+            keeper::every(forecasts, settings.backlog_every, keeper::Nudge::default(), clock(), stop()),
+            keeper::every(minutes, keeper::Minutes::EVERY, keeper::Nudge::default(), clock(), stop()),
+            keeper::every(lineage, settings.reap_every, keeper::Nudge::default(), clock(), stop()),
+            keeper::every(bulk, people.bulk_every, keeper::Nudge::default(), clock(), stop()),
+            keeper::every(daily, compare_every, keeper::Nudge::default(), clock(), stop()),
+        );
+    });
+    // A tick that the database does not answer is given up as by an end of the process: its transaction is rolled back.
+    process.drained(loops).await;
     process.leave(&schedule).await;
     Ok(())
 }

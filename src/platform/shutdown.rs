@@ -57,6 +57,25 @@ impl Shutdown {
         let _ = self.0.clone().wait_for(|asked| *asked).await;
     }
 
+    /// What `work` comes to; `None` once it was asked to stop and has had so long for what it had begun: it is given up
+    /// where it stands, as by a second signal.
+    pub async fn bounding<T>(
+        &self,
+        clock: &dyn Clock,
+        length: Duration,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        let over = async {
+            self.wait().await;
+            clock.sleep(length).await;
+        };
+        tokio::select! {
+            biased;
+            done = work => Some(done),
+            () = over => None,
+        }
+    }
+
     /// The pause of a loop between two rounds: over early once it has been asked. Cancel-safe.
     pub async fn pause(&self, clock: &dyn Clock, length: Duration) {
         tokio::select! {
@@ -125,6 +144,22 @@ mod tests {
         assert!(!shutdown.is_asked());
         trigger.stop();
         shutdown.pause(&Host, Duration::MAX).await;
+    }
+
+    #[tokio::test]
+    async fn work_that_hangs_is_given_up_once_it_was_asked_to_stop_and_had_its_time() {
+        let (trigger, shutdown) = Shutdown::manual();
+        let length = Duration::from_millis(5);
+        let hangs = || std::future::pending::<u8>();
+        let before = tokio::spawn({
+            let shutdown = shutdown.clone();
+            async move { shutdown.bounding(&Host, length, hangs()).await }
+        });
+        Host.sleep(length * 4).await;
+        assert!(!before.is_finished(), "nobody asked yet");
+        trigger.stop();
+        assert_eq!(before.await.unwrap(), None);
+        assert_eq!(shutdown.bounding(&Host, Duration::MAX, async { 7 }).await, Some(7));
     }
 
     #[tokio::test]

@@ -8,7 +8,7 @@ use crate::domain::ids::{ClaimId, GatewayName, PaymentId};
 use crate::domain::lease::Mono;
 use crate::domain::notice::Notice;
 use crate::platform::clock::Clock;
-use crate::platform::shutdown::Shutdown;
+use crate::platform::shutdown::{Shutdown, Trigger};
 use crate::schedule::*;
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::BoxFuture;
@@ -36,6 +36,8 @@ struct Outbox {
     released: Mutex<usize>,
     /// Relays beside this one, and the older ones of them.
     standing: Mutex<(usize, usize)>,
+    /// Asks to stop while it is enlisted.
+    stops: Mutex<Option<Trigger>>,
 }
 
 impl Outbox {
@@ -154,6 +156,9 @@ impl Schedule for Outbox {
 
 impl Shards for Outbox {
     async fn enlist_relay(&self, _: &str, _: i32, _: Duration) -> Result<Standing, ScheduleError> {
+        if let Some(trigger) = &*self.stops.lock().unwrap() {
+            trigger.stop();
+        }
         let (others, older) = *self.standing.lock().unwrap();
         Ok(Standing { others, older })
     }
@@ -380,6 +385,16 @@ async fn a_relay_without_a_share_gives_its_shard_back_and_takes_it_again_when_it
     beside(&outbox, &topics, watcher).await;
     assert_eq!(topics.ids(), [1, 2, 3, 4]);
     assert_eq!(*outbox.released.lock().unwrap(), 2, "and once more at its end");
+}
+
+#[tokio::test]
+async fn a_relay_that_was_asked_to_stop_while_it_waited_takes_no_shard() {
+    let (outbox, topics) = (Outbox::with(&[10]), Topics::default());
+    let (trigger, shutdown) = Shutdown::manual();
+    *outbox.stops.lock().unwrap() = Some(trigger);
+    run(&relay(), &outbox, &topics, &shutdown).await.unwrap();
+    assert_eq!((*outbox.epoch.lock().unwrap(), *outbox.released.lock().unwrap()), (1, 0));
+    assert_eq!(outbox.left(), [1]);
 }
 
 /// Its first delivery report waits for a word.

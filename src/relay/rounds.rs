@@ -65,7 +65,9 @@ pub async fn run<S: Schedule + Shards, P: Publisher>(
     let goes_on = || !shutdown.is_asked() && !failed.load(Ordering::Relaxed);
     let keeping = async {
         while goes_on() {
-            keep(relay, schedule, &held).await.inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
+            keep(relay, schedule, &held, shutdown)
+                .await
+                .inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
             shutdown.pause(&*relay.clock, relay.shard_lease / LOOKS).await;
         }
         Ok(())
@@ -104,8 +106,14 @@ pub async fn run<S: Schedule + Shards, P: Publisher>(
     kept.and(passed)
 }
 
-/// Renews what is ours, and takes what is free of what is missing to our share.
-async fn keep<S: Shards>(relay: &Relay, schedule: &S, held: &Held) -> Result<(), ScheduleError> {
+/// Renews what is ours, and takes what is free of what is missing to our share. Each answer may have been waited for
+/// for long: who was asked to stop meanwhile neither stands for a share nor takes one.
+async fn keep<S: Shards>(
+    relay: &Relay,
+    schedule: &S,
+    held: &Held,
+    shutdown: &Shutdown,
+) -> Result<(), ScheduleError> {
     let asked_at = relay.clock.mono();
     let leases = held.leases();
     let renewed = if leases.is_empty() {
@@ -118,10 +126,13 @@ async fn keep<S: Shards>(relay: &Relay, schedule: &S, held: &Held) -> Result<(),
         return Ok(());
     };
     held.renewed(&still_ours, asked_at);
+    if shutdown.is_asked() {
+        return Ok(());
+    }
     let enlisted = schedule.enlist_relay(&relay.holder, relay.partitions, relay.shard_lease).await;
     let Some(standing) = unless_defect(SHARDS, enlisted)? else { return Ok(()) };
     let missing = held.fit(share(standing, relay.partitions));
-    if missing > 0 {
+    if missing > 0 && !shutdown.is_asked() {
         let acquired =
             schedule.acquire_shards(&relay.holder, relay.partitions, missing, relay.shard_lease).await;
         for lease in unless_defect(SHARDS, acquired)?.unwrap_or_default() {

@@ -66,8 +66,9 @@ pub async fn publisher(process: Process) -> Result<(), Ended> {
         trigger.stop();
         ended
     };
-    let (events, hooks) = futures_util::future::join(events, hooks).await;
+    let ended = process.drained(Box::pin(futures_util::future::join(events, hooks))).await;
     futures_util::future::join(process.leave(&schedule), process.leave(&second)).await;
+    let (events, hooks) = ended.unwrap_or((Ok(()), Ok(())));
     events.and(hooks).map_err(failed)
 }
 

@@ -48,7 +48,7 @@ pub(super) async fn run(
     let mut lane = Lane { ours: None, counted_at: None, oldest, is_ahead: false };
     let mut result = Ok(());
     while goes_on() && result.is_ok() {
-        match lane.round(deliverer, schedule, nudge).await {
+        match lane.round(deliverer, schedule, nudge, goes_on).await {
             Ok(pause) => shutdown.pause(&*deliverer.clock, pause).await,
             Err(defect) => result = Err(defect),
         }
@@ -75,8 +75,13 @@ impl Lane {
         deliverer: &Deliverer,
         schedule: &Postgres,
         nudge: &Notify,
+        goes_on: &impl Fn() -> bool,
     ) -> Result<Duration, ScheduleError> {
         self.keep(deliverer, schedule).await?;
+        if !goes_on() {
+            // It may have been waited for for long: what was taken is only given back.
+            return Ok(Duration::ZERO);
+        }
         let Some(lease) = self.ours.as_ref().map(|ours| ours.lease.clone()) else {
             self.stand_by(deliverer);
             return Ok(deliverer.settings.poll);
