@@ -1,6 +1,6 @@
 //! How many consumers of this ring are in the workers' group, as its coordinator says; nothing decides by it.
 //!
-//! For people. A ring that is replaced and the new one share the group: each has members that read none of the other's topics.
+//! For people. A ring that is replaced shares the group with the new one: neither's members read the other's topics.
 //!
 //! **If this fails**, nothing is known: a group of workers that cannot be asked may well work.
 

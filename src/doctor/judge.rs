@@ -23,7 +23,8 @@ const DAYS_WARN: i64 = 7;
 const CLOCK_WARN: TimeDelta = TimeDelta::milliseconds(100);
 /// A day's report may come late in the next day: so many days before today, the newest is compared.
 const RECONCILED_UNTIL: TimeDelta = TimeDelta::days(2);
-/// A session takes the value when it begins, and the doctor's is a new one: what still runs is not seen from here.
+/// A session takes the value of a role or a database when it begins, and the doctor's is a new one: what still runs is
+/// not seen from here.
 const RAISE_COMMITS: &str = "set synchronous_commit = on (postgresql.conf, ALTER ROLE or ALTER DATABASE, wherever it \
      was lowered), then restart every process of ours: open sessions keep the value that they began with";
 /// The keeper gives a sign of life every ten seconds.

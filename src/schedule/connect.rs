@@ -1,7 +1,8 @@
 //! Connections: who we are to Postgres, how long anything may take, and whether its schema is ours.
 //!
 //! **Promises.** No statement, lock or idle transaction waits for ever; each process works with the
-//! least rights of its work; none works on a schema that it does not know. **Why custom plans**: with
+//! least rights of its work; none works on a schema that it does not know, nor lets a role or a
+//! database have its COMMITs answered before they are on the disk. **Why custom plans**: with
 //! hundreds of partitions a generic plan locks all of them.
 //!
 //! Keepalives and `tcp_user_timeout` are set for the server's end; the driver offers neither for ours,
@@ -172,8 +173,9 @@ pub async fn connect(settings: &Database, access: Access) -> Result<Postgres, Co
         .after_connect(move |connection, _| {
             Box::pin(async move {
                 if let Some(role) = access.set_role() {
-                    sqlx::query(role).execute(connection).await?;
+                    sqlx::query(role).execute(&mut *connection).await?;
                 }
+                sqlx::query(statements::PIN_COMMIT).execute(connection).await?;
                 Ok(())
             })
         })

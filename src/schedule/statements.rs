@@ -227,6 +227,7 @@ statements! {
     PAYMENT_SECRETS = "sql/payment_secrets.sql",
     PAYMENT_VERSION = "sql/payment_version.sql",
     PING = "sql/ping.sql",
+    PIN_COMMIT = "sql/pin_commit.sql",
     POISON = "sql/poison.sql",
     PUBLISH_ACQUIRE = "sql/publish_acquire.sql",
     PUBLISH_ADVANCE = "sql/publish_advance.sql",

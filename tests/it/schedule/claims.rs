@@ -280,6 +280,27 @@ async fn a_held_notice_is_deferred_only_where_the_late_scan_owns_its_row() {
 }
 
 #[tokio::test]
+async fn a_database_or_a_role_that_answers_commits_too_early_is_not_followed() {
+    let world = World::new().await;
+    let name: String = world.one("SELECT current_database()::text").await;
+    let of_the_server: String =
+        world.one("SELECT setting FROM pg_settings WHERE name = 'synchronous_commit'").await;
+    for (said, kept) in
+        [("SET synchronous_commit = off", "on"), ("SET synchronous_commit = remote_apply", "remote_apply")]
+    {
+        world.run(&format!("ALTER DATABASE {name} {said}")).await;
+        let worker = connect(&settings(&world.database.url), Access::Worker).await.expect("connects");
+        assert_eq!(worker.durability().await.expect("an answer").synchronous_commit, kept, "{said}");
+        worker.close().await;
+    }
+    // What the whole server says is heard, so that the doctor can tell it.
+    world.run(&format!("ALTER DATABASE {name} RESET synchronous_commit")).await;
+    let worker = connect(&settings(&world.database.url), Access::Worker).await.expect("connects");
+    assert_eq!(worker.durability().await.expect("an answer").synchronous_commit, of_the_server);
+    worker.close().await;
+}
+
+#[tokio::test]
 async fn a_claim_that_waited_for_a_lock_judges_the_row_as_it_became_whatever_the_databases_isolation() {
     let world = World::new().await;
     let notice = world.due("k1").await;
