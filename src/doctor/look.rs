@@ -98,7 +98,7 @@ impl Doctor<'_> {
         let mut found = vec![Finding::fine(Check::Kafka, "the brokers answer")];
         match self.topics().await {
             Ok(findings) => found.extend(findings),
-            Err(TopicsError::Unreachable(error)) => return away(error.to_string()),
+            Err(error @ TopicsError::Unreachable(_)) => return away(error.to_string()),
             Err(error) => {
                 let means = "workers and relays cannot use the topics";
                 found.push(Finding::bad(Check::Topics, error.to_string(), means, "what it says"));
