@@ -17,12 +17,15 @@ type Pieces = Vec<(Kind, &'static str)>;
 enum Kind {
     Prose,
     Code,
+    /// A page of the dashboard.
+    Page,
 }
 
 /// Text between backticks is code, as in the file that the same table makes.
 fn pieces(sentence: &'static str) -> Pieces {
     let kinds = [Kind::Prose, Kind::Code].into_iter().cycle();
-    kinds.zip(sentence.split('`')).filter(|(_, text)| !text.is_empty()).collect()
+    let pieces = kinds.zip(sentence.split('`')).filter(|(_, text)| !text.is_empty());
+    pieces.map(|(kind, text)| if text.starts_with("/ui/") { (Kind::Page, text) } else { (kind, text) }).collect()
 }
 
 #[derive(Template)]
@@ -45,6 +48,10 @@ struct Page {
 impl Page {
     fn is_code(kind: &Kind) -> bool {
         *kind == Kind::Code
+    }
+
+    fn is_page(kind: &Kind) -> bool {
+        *kind == Kind::Page
     }
 
     fn lasts(&self) -> &'static str {
@@ -79,6 +86,11 @@ mod tests {
         let found = pieces("`punctual gateway list`: is it paused?");
         assert_eq!(found, [(Kind::Code, "punctual gateway list"), (Kind::Prose, ": is it paused?")]);
         assert_eq!(pieces("Wait."), [(Kind::Prose, "Wait.")]);
+        assert_eq!(pieces("See `/ui/gateways`."), [
+            (Kind::Prose, "See "),
+            (Kind::Page, "/ui/gateways"),
+            (Kind::Prose, "."),
+        ]);
         for alert in alerts() {
             for sentence in alert.look.iter().chain(alert.act).chain([&alert.means]) {
                 assert!(sentence.matches('`').count().is_multiple_of(2), "{}: {sentence}", alert.name);

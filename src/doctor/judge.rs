@@ -286,7 +286,7 @@ pub(super) fn gateways(
                 Check::Gateways,
                 format!("{name}: the breaker is open"),
                 "nothing is charged there; what is due waits",
-                "look at the gateway and at the workers' logs: 401 and 403 are credentials, the rest is an outage; it closes by itself",
+                "look at the gateway and at `last_failure` in the workers' logs: 401 and 403 are credentials, the rest is an outage; it closes by itself",
             )
             .runbook("BreakerOpen"));
         }

@@ -9,6 +9,7 @@
 
 use super::gauges;
 use super::lane::Lane;
+use super::pacer::Pacer;
 use super::run::{Done, Worker};
 use crate::domain::ids::GatewayName;
 use crate::domain::lease::Mono;
@@ -117,7 +118,7 @@ impl<S: Schedule> Worker<S> {
         // Counted from before the question, like a lease.
         let until = Mono(asked_at.0 + SLOTS_FOR);
         lane.share = grant.slots.map(|slots| (usize::try_from(slots).unwrap_or(usize::MAX), until));
-        told_of(gateway, grant);
+        told_of(gateway, grant, lane.pacer());
     }
 }
 
@@ -136,14 +137,15 @@ impl<S> Lane<S> {
     }
 }
 
-fn told_of(gateway: &GatewayName, grant: &Grant) {
+fn told_of(gateway: &GatewayName, grant: &Grant, pacer: &Pacer) {
     let name = gateway.0.as_str();
     if let Some(breaker) = &grant.became {
         metrics::GATEWAY_BREAKER_CHANGES.add(1, [name, breaker.kind()]);
         match breaker {
             Breaker::Closed => tracing::info!(%gateway, "the breaker closed: the gateway answers"),
             Breaker::Open { until } => {
-                tracing::error!(%gateway, %until, "the breaker opened: nothing of this account is claimed");
+                let last_failure = pacer.last_failure.told();
+                tracing::error!(%gateway, %until, last_failure, "the breaker opened: nothing of this account is claimed");
             }
             Breaker::Probing { worker, .. } => tracing::info!(%gateway, %worker, "one call finds out"),
         }

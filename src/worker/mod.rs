@@ -19,6 +19,7 @@ mod clock_guard;
 mod course;
 mod crowd;
 mod drain;
+mod failure;
 mod gauges;
 pub mod hold;
 mod keep;

@@ -13,6 +13,7 @@
 //!
 //! **If this dies here** with the process, its permits' time passes, and its probe is given to another.
 
+use super::failure::LastFailure;
 use super::permits::{Kind, Permits, Ticket};
 use crate::domain::ids::{ActorId, WorkerName};
 use crate::domain::lease::Mono;
@@ -42,6 +43,7 @@ pub struct Pacer {
     changed: Notify,
     /// What people ordered, as the last beat told.
     board: Arc<Board>,
+    pub(super) last_failure: LastFailure,
 }
 
 /// Whether calls may start, on this host's clock.
@@ -95,7 +97,8 @@ impl Pacer {
             seen: Seen::default(),
             told_at: Mono(Duration::ZERO),
         };
-        Self { terms, state: Mutex::new(state), changed: Notify::new(), board: Arc::default() }
+        let (changed, last_failure) = (Notify::new(), LastFailure::default());
+        Self { terms, state: Mutex::new(state), changed, board: Arc::default(), last_failure }
     }
 
     /// For steps without a loop: everything passes.

@@ -11,6 +11,7 @@
 //! **If this dies here**, the lease runs out, and whoever runs this next asks.
 
 use super::brake::Brake;
+use super::failure::Failure;
 use super::pacer::Pacer;
 use super::patience::Patience;
 use crate::domain::ids::{ClaimId, WorkerName};
@@ -231,6 +232,9 @@ impl Refunder {
         let gate = self.gate(claimed.order(), claimed.asked_at());
         let answered = parts.gateway.refund(claimed, request, gate).await;
         if let Some(call) = call_of(&answered.answer().verdict) {
+            let refused = matches!(call, Call::Unauthorised);
+            let refused = refused.then(|| Failure::unauthorised(answered.answer().http_status));
+            parts.pacer.last_failure.note(refused);
             self.told(call);
         }
         answered

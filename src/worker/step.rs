@@ -30,6 +30,7 @@
 use super::brake::Brake;
 use super::clock_guard::Clocks;
 use super::course::{Course, course, view};
+use super::failure::Failure;
 use super::pacer::Pacer;
 use super::patience::Patience;
 use super::permits::Ticket;
@@ -254,7 +255,7 @@ impl<S: Schedule> Step<S> {
             None => {
                 let charging = self.gateway.charge(claimed, request, gate);
                 let answered = traced::call(span, "charge", charging).await;
-                self.call_ended(Call::of(&answered.answer().verdict), &mut ticket);
+                self.call_answered(answered.answer(), &mut ticket);
                 self.decided(answered)
             }
         }
@@ -284,6 +285,7 @@ impl<S: Schedule> Step<S> {
             watched.calls(self.clock.mono());
         }
         let found = traced::call(span, "look up", self.gateway.lookup(claimed.payment())).await;
+        self.pacer.last_failure.note(Failure::of_lookup(&found));
         self.call_ended(Some(Call::of_lookup(&found)), ticket);
         Ok(outcome::after_lookup(plan, found))
     }
@@ -307,10 +309,15 @@ impl<S: Schedule> Step<S> {
             Some(why) => self.give_back(claimed, why),
             None => {
                 let answer = traced::call(span, "void", self.gateway.void(&claimed, gate)).await;
-                self.call_ended(Call::of(&answer.verdict), &mut ticket);
+                self.call_answered(&answer, &mut ticket);
                 self.decided(claimed.answered(answer))
             }
         }
+    }
+
+    fn call_answered(&self, answer: &Answer, ticket: &mut Option<Ticket>) {
+        self.pacer.last_failure.note(Failure::of(&answer.verdict, answer.http_status));
+        self.call_ended(Call::of(&answer.verdict), ticket);
     }
 
     fn call_ended(&self, call: Option<Call>, ticket: &mut Option<Ticket>) {

@@ -2,6 +2,9 @@
 
 use super::{Alert, Series, Severity};
 
+/// What settles, after trouble with a gateway, whether money moved twice.
+const PROOF: &str = "Afterwards, to prove that nothing was paid twice: `punctual audit check --ledger FILE` with the gateway's own ledger; M1 must hold. Without a ledger it stays unknown.";
+
 pub(super) const ALERTS: &[Alert] = &[
     Alert {
         name: "OldestDue",
@@ -11,14 +14,17 @@ pub(super) const ALERTS: &[Alert] = &[
         summary: "A payment has been due for more than a minute and nobody claimed it",
         means: "The late scan takes what is 15 s overdue, so a minute means that nobody can or may claim at this gateway.",
         look: &[
-            "`punctual gateway list`: pause, breaker, rate, calls in flight.",
+            "`punctual gateway list` or `/ui/gateways`: paused, breaker open, held to a low rate, no slots left?",
+            "An open breaker is the usual cause: go on with BreakerOpen, which says where its reason stands.",
             "`punctual switch list`: a kill switch that somebody forgot?",
-            "`/readyz` of the workers; NothingCompletes and Quarantined.",
+            "`/readyz` of the workers, `/ui/workers`; NothingCompletes and Quarantined.",
         ],
         act: &[
+            "The breaker: it closes by itself once the gateway answers; what BreakerOpen says is all there is to do.",
             "Closed by people: `punctual gateway resume` or `punctual switch off` once the reason is gone.",
             "No worker lives: start one; what is due is claimed oldest first.",
             "More due than permitted: it drains at the rate; `punctual forecast` says until when.",
+            PROOF,
         ],
         fires: (
             &[Series {
@@ -169,15 +175,17 @@ pub(super) const ALERTS: &[Alert] = &[
         lasts: "1m",
         asks: "max by (gateway) (punctual_gateway_breaker_state) > 0",
         summary: "The breaker of a gateway is open: nothing is charged there",
-        means: "Its calls fail, or it refuses our credentials. Payments stay PENDING; one probe at a time finds out when it is back, and then the backlog drains at the permitted rate.",
+        means: "Its calls fail, or it refuses our credentials. What was not sent stays PENDING; what was sent without an answer is UNKNOWN and is asked about by itself, under its own key. One probe at a time finds out when it is back, and then the backlog drains at the permitted rate.",
         look: &[
-            "`punctual gateway list`.",
+            "`punctual gateway list` or `/ui/gateways`: since when, and how often in a row.",
+            "The workers' logs: the line \"the breaker opened\" has the `last_failure` with its HTTP status. Time-outs, 5xx and refused connections are an outage, 401 and 403 are credentials.",
+            "`/ui/payments?q=status:UNKNOWN`: what was sent without an answer; a payment's Attempts have code and HTTP of each call.",
             "The gateway's status page.",
-            "The workers' logs: time-outs and 5xx, or 401 and 403?",
         ],
         act: &[
             "401 or 403: put the credentials right and restart the workers.",
             "An outage: wait. Pausing the gateway does nothing more than the breaker does.",
+            PROOF,
         ],
         fires: (
             &[Series {
