@@ -3,6 +3,7 @@
 use super::show::{self, Shown};
 use super::{Frame, Place, Ui, Viewer};
 use crate::schedule::Crew;
+use crate::story::NOBODY_AT_WORK;
 use askama::Template;
 use axum::extract::State;
 
@@ -11,9 +12,11 @@ use axum::extract::State;
 struct Page {
     frame: Frame,
     crew: Crew,
+    nobody: [&'static str; 3],
 }
 
 pub(super) async fn page(State(ui): State<Ui>, viewer: Viewer) -> Shown {
     let crew = ui.schedule().crew().await?;
-    show::page(&Page { frame: ui.frame(&viewer, Place::Workers).await, crew })
+    let frame = ui.frame(&viewer, Place::Workers).await;
+    show::page(&Page { frame, crew, nobody: NOBODY_AT_WORK })
 }

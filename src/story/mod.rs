@@ -21,11 +21,19 @@ mod told;
 
 pub use figures::{Coming, Figure, Tone, Waits, coming, completed, lateness, stands, waiting, within};
 pub(crate) use numbers::grouped;
-pub use numbers::{count, distance, length, milliseconds};
+pub use numbers::{count, counted, distance, length, milliseconds};
 pub use people::{Operators, may, why_not};
 pub use reconciled::may_be_reported;
 pub use ring::Ring;
 pub use told::{Payment, payment};
+
+/// What an empty list of workers means; the middle is a command.
+pub const NOBODY_AT_WORK: [&str; 3] = [
+    "No worker is at work on a payment now. One that waits for the next payment is listed only where workers share a \
+     rate or a limit; ",
+    "punctual doctor",
+    " asks Kafka for all of them.",
+];
 
 use crate::platform::config::Kafka;
 use serde_json::{Value, json};

@@ -47,6 +47,12 @@ pub fn count(count: i64) -> String {
     format!("{sign}{}", grouped(&count.unsigned_abs().to_string()))
 }
 
+/// A count with the name of what is counted: `1 relay`, `1,200 relays`. `many` is the name of several.
+#[must_use]
+pub fn counted(number: i64, one: &str, many: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { many })
+}
+
 /// Digits, grouped by three.
 pub(crate) fn grouped(digits: &str) -> String {
     let mut written = String::with_capacity(digits.len() + digits.len() / 3);
@@ -70,6 +76,10 @@ mod tests {
         {
             assert_eq!(milliseconds(ms), text);
         }
+        assert_eq!(
+            (counted(1, "relay", "relays"), counted(0, "relay", "relays"), counted(1_200, "entry", "entries")),
+            ("1 relay".into(), "0 relays".into(), "1,200 entries".into())
+        );
         assert_eq!((count(0), count(999), count(-1_000)), ("0".into(), "999".into(), "−1,000".into()));
     }
 }

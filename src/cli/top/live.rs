@@ -17,6 +17,7 @@ use futures_util::StreamExt;
 use futures_util::future::{BoxFuture, Fuse, FusedFuture, FutureExt};
 use ratatui::DefaultTerminal;
 use std::time::Duration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Ages on the screen grow each second.
 const TICK: Duration = Duration::from_secs(1);
@@ -42,14 +43,32 @@ fn give_back() {
     let _ = ratatui::try_restore();
 }
 
+/// The signals that end a process whose terminal goes, which would leave one that stays in our mode.
+struct Gone {
+    hangup: Signal,
+    quit: Signal,
+}
+
+impl Gone {
+    /// Returns once one of them came. Cancel-safe.
+    async fn wait(&mut self) {
+        tokio::select! {
+            biased;
+            _ = self.hangup.recv() => {}
+            _ = self.quit.recv() => {}
+        }
+    }
+}
+
 /// Until somebody has seen enough.
 ///
 /// # Errors
 /// What a first question is refused for; the terminal cannot be used.
 pub(super) async fn run(remote: &Remote, state: State) -> Result<(), Ended> {
     let stop = Shutdown::on_signals()?;
+    let gone = Gone { hangup: signal(SignalKind::hangup())?, quit: signal(SignalKind::quit())? };
     let mut screen = Screen::open()?;
-    let ended = watched(remote, &mut screen, state, &stop).await;
+    let ended = watched(remote, &mut screen, state, (&stop, gone)).await;
     // Before anything is said about how it ended.
     drop(screen);
     ended
@@ -59,7 +78,7 @@ async fn watched(
     remote: &Remote,
     screen: &mut Screen,
     mut state: State,
-    stop: &Shutdown,
+    (stop, mut gone): (&Shutdown, Gone),
 ) -> Result<(), Ended> {
     let clock = &remote.clock;
     let mut keys = EventStream::new();
@@ -79,6 +98,7 @@ async fn watched(
         tokio::select! {
             biased;
             () = stop.wait() => return Ok(()),
+            () = gone.wait() => return Ok(()),
             event = keys.next() => match event {
                 Some(Ok(Event::Key(key))) => match state.pressed(key) {
                     Next::Quit => return Ok(()),

@@ -363,7 +363,8 @@ fn workers<'a>(look: &Look, is_whole: bool) -> Vec<Part<'a>> {
     let (crew, now) = (&look.crew, look.overview.taken_at);
     let mut parts = Vec::new();
     if crew.workers.is_empty() {
-        parts.push(Part::Lines(vec![Line::from("No worker is at work.")]));
+        let [before, command, after] = story::NOBODY_AT_WORK;
+        parts.push(Part::Wrapped(Line::from(format!("{before}`{command}`{after}"))));
     } else {
         parts.push(Part::Rows {
             heads: HEADS,
@@ -371,10 +372,13 @@ fn workers<'a>(look: &Look, is_whole: bool) -> Vec<Part<'a>> {
             widths: [24, 14, 7, 10, 10, 10].map(Constraint::Length).to_vec(),
         });
     }
-    let unpublished = story::count(look.overview.waiting.unpublished);
-    let (relays, publishers) = (crew.relays.len(), crew.publishers.len());
-    let told =
-        format!("{relays} relays, {publishers} publishers lead; {unpublished} due notices are not published");
+    let many = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    let told = format!(
+        "{}, {}; {} not published",
+        story::counted(many(crew.relays.len()), "relay", "relays"),
+        story::counted(many(crew.publishers.len()), "publisher leads", "publishers lead"),
+        story::counted(look.overview.waiting.unpublished, "due notice is", "due notices are"),
+    );
     parts.push(Part::Lines(vec![Line::from(told)]));
     if is_whole {
         let relay = crew.relays.iter().map(|it| {

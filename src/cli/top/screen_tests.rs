@@ -67,9 +67,21 @@ fn a_large_terminal_has_room_for_taller_curves_and_why_a_gateway_stands_still() 
     assert!(rows.iter().any(|row| row.contains("key:alice: ticket 7")), "{rows:#?}");
     let narrower = drawn(&state(Some(documents())), 120, 40);
     assert!(
-        narrower.iter().any(|row| row.contains("1 relays, 1 publishers lead; 9 due notices")),
+        narrower.iter().any(|row| row.contains("1 relay, 1 publisher leads; 9 due notices are not published")),
         "{narrower:#?}"
     );
+}
+
+#[test]
+fn without_a_worker_it_says_what_that_means_and_who_finds_the_others() {
+    let mut documents = documents();
+    documents["workers"]["workers"] = json!([]);
+    let mut seen = state(Some(documents));
+    seen.view = View::Workers;
+    let rows = drawn(&seen, 120, 30).join(" ");
+    for text in ["No worker is at work on a payment now.", "`punctual doctor`"] {
+        assert!(rows.contains(text), "{text}: {rows}");
+    }
 }
 
 #[test]

@@ -98,15 +98,18 @@ async fn a_terminal_shows_the_figures_until_q_is_pressed_and_is_given_back() {
 #[tokio::test]
 async fn a_signal_gives_the_terminal_back_too_and_nobody_gets_colours_who_wants_none() {
     let (site, people) = begun().await;
-    let top = OnScreen::begin(&site, &people.viewer, &[("NO_COLOR", "1")]);
-    top.shows(&[TAKEN, "Lateness", "Parked"]).await;
-    let pid = std::fs::read_to_string(top.pid.path()).expect("written by the shell");
-    let killed: Output =
-        Command::new("kill").args(["-TERM", pid.trim()]).output().await.expect("kill(1) runs");
-    assert!(killed.status.success(), "{killed:?}");
-    let (code, text) = top.ended().await;
-    assert_eq!(code, Some(0), "{text:?}");
-    assert!(!text.contains("\u{1b}[38;5;"), "{text:?}");
+    for signal in ["-TERM", "-HUP", "-QUIT"] {
+        let top = OnScreen::begin(&site, &people.viewer, &[("NO_COLOR", "1")]);
+        top.shows(&[TAKEN, "Lateness", "Parked"]).await;
+        let pid = std::fs::read_to_string(top.pid.path()).expect("written by the shell");
+        let killed: Output =
+            Command::new("kill").args([signal, pid.trim()]).output().await.expect("kill(1) runs");
+        assert!(killed.status.success(), "{killed:?}");
+        let (code, text) = top.ended().await;
+        assert_eq!(code, Some(0), "{signal}: {text:?}");
+        assert!(text.rfind(LEFT) > text.rfind(TAKEN), "{signal}: {text:?}");
+        assert!(!text.contains("\u{1b}[38;5;"), "{signal}: {text:?}");
+    }
 }
 
 #[tokio::test]
