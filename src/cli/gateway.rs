@@ -5,8 +5,9 @@ use super::Ended;
 use super::output::{Column, Output, at};
 use super::remote::{Act, Remote, acted, confirm, listed};
 use crate::platform::config::Config;
+use crate::story;
 use clap::{Args, Subcommand, ValueEnum};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Gateways and what they take.
 #[derive(Debug, Clone, Subcommand)]
@@ -112,13 +113,33 @@ impl Kind {
 
 const GATEWAYS: &[Column] = &[
     Column { head: "GATEWAY", of: |item| at(item, "/gateway") },
-    Column { head: "STATUS", of: |item| at(item, "/status") },
-    Column { head: "BREAKER", of: |item| at(item, "/breaker/state") },
+    Column { head: "STANDS", of: stands },
+    Column { head: "BREAKER", of: |item| story::breaker(&at(item, "/breaker/state")).to_owned() },
     Column { head: "CALLS A SECOND", of: |item| at(item, "/rate/heldNow") },
     Column { head: "IN FLIGHT", of: |item| at(item, "/inFlight") },
-    Column { head: "PAUSED BY", of: |item| at(item, "/paused/by") },
-    Column { head: "REASON", of: |item| at(item, "/paused/reason") },
+    Column { head: "WHY", of: why },
 ];
+
+/// In the dashboard's words; a pause names who ordered it.
+fn stands(gateway: &Value) -> String {
+    match at(gateway, "/status").as_str() {
+        "paused" => format!("paused by {}", at(gateway, "/paused/by")),
+        status => story::stands(status).to_owned(),
+    }
+}
+
+/// What people said, what they switched off, and until when the rest lasts.
+fn why(gateway: &Value) -> String {
+    let reason = at(gateway, "/paused/reason");
+    let mut told = if reason.is_empty() { Vec::new() } else { vec![reason] };
+    let switches = gateway["killSwitches"].as_array().into_iter().flatten();
+    told.extend(switches.map(|switch| format!("switch {} {}", at(switch, "/kind"), at(switch, "/value"))));
+    for (until, what) in [("/breaker/until", "breaker until"), ("/askedToWaitUntil", "asked to wait until")] {
+        let until = at(gateway, until);
+        told.extend((!until.is_empty()).then(|| format!("{what} {until}")));
+    }
+    told.join("; ")
+}
 
 const SWITCHES: &[Column] = &[
     Column { head: "KIND", of: |item| at(item, "/kind") },
@@ -178,4 +199,28 @@ pub(super) async fn switch(command: Switch, config: &Config) -> Result<(), Ended
     confirm(asked.act.yes, &format!("{what} {kind} {value}"))?;
     let call = remote.client.call("PUT", &["ops", "kill-switches", kind, value]);
     acted(call.json(&json!({"on": on, "reason": asked.act.reason})), asked.act.output).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(gateway: &Value) -> Vec<String> {
+        GATEWAYS.iter().map(|column| (column.of)(gateway)).collect()
+    }
+
+    #[test]
+    fn a_list_says_in_words_what_is_good_and_what_is_not() {
+        let well = json!({"gateway": "sandbox", "status": "open", "breaker": {"state": "closed", "until": null},
+            "rate": {"heldNow": 50}, "inFlight": 2, "killSwitches": []});
+        assert_eq!(row(&well), ["sandbox", "takes charges", "closed: calls go through", "50", "2", ""]);
+        let broken = json!({"gateway": "sandbox", "status": "broken", "inFlight": 0,
+            "breaker": {"state": "open", "until": "2030-01-31T09:00:05Z"}});
+        let told = ["sandbox", "breaker open", "open: no calls go through", "", "0", "breaker until 2030-01-31T09:00:05Z"];
+        assert_eq!(row(&broken), told);
+        let paused = json!({"gateway": "bank", "status": "paused", "inFlight": 0, "breaker": {"state": "closed"},
+            "paused": {"by": "key:alice", "reason": "ticket 7"}, "killSwitches": [{"kind": "currency", "value": "EUR"}]});
+        let paused = row(&paused);
+        assert_eq!((paused[1].as_str(), paused[5].as_str()), ("paused by key:alice", "ticket 7; switch currency EUR"));
+    }
 }

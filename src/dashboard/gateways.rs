@@ -117,13 +117,8 @@ impl Gateway {
         }
     }
 
-    /// How its breaker stands: an open one lets nothing through, which not everybody knows.
     fn breaker_words(&self) -> &str {
-        match self.breaker.state.as_str() {
-            "closed" => "closed: calls go through",
-            "open" => "open: no calls go through",
-            other => other,
-        }
+        crate::story::breaker(&self.breaker.state)
     }
 
     /// Where an act on it is sent.

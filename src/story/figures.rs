@@ -216,6 +216,16 @@ pub fn stands(status: &str) -> &str {
     }
 }
 
+/// How a breaker stands, by its `state` in the API: an open one lets nothing through, which not everybody knows.
+#[must_use]
+pub fn breaker(state: &str) -> &str {
+    match state {
+        "closed" => "closed: calls go through",
+        "open" => "open: no calls go through",
+        other => other,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

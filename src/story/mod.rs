@@ -19,7 +19,7 @@ mod ring;
 mod sentences;
 mod told;
 
-pub use figures::{Coming, Figure, Tone, Waits, coming, completed, lateness, stands, waiting, within};
+pub use figures::{Coming, Figure, Tone, Waits, breaker, coming, completed, lateness, stands, waiting, within};
 pub(crate) use numbers::grouped;
 pub use numbers::{count, counted, distance, length, milliseconds};
 pub use people::{Operators, may, why_not};
