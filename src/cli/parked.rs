@@ -13,7 +13,7 @@ use super::payment::{attempt_line, walked};
 use super::remote::{Act, Remote, acted, confirm, of_client, page_of, said_something};
 use crate::platform::config::Config;
 use crate::platform::exit::Exit;
-use crate::story::may;
+use crate::story::{self, may};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
@@ -318,6 +318,7 @@ fn shown(record: &Value, output: Output) -> String {
         ("may", format!("{act}: {may}{becomes}"))
     });
     fields.extend(acts);
+    fields.push(("may", format!("refund: {}", story::refund(record))));
     super::output::record(output, Face::of_stdout(), &fields, record)
 }
 
@@ -352,6 +353,7 @@ mod tests {
             shown.contains("resolve_charged: yes, becomes COMPLETED") && shown.contains("5 JPY"),
             "{shown}"
         );
+        assert!(shown.contains("refund: no: No answer on record"), "{shown}");
     }
 
     #[test]

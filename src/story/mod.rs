@@ -22,7 +22,7 @@ mod told;
 pub use figures::{Coming, Figure, Tone, Waits, breaker, coming, completed, lateness, stands, waiting, within};
 pub(crate) use numbers::grouped;
 pub use numbers::{count, counted, distance, length, milliseconds};
-pub use people::{Operators, may, why_not};
+pub use people::{Operators, may, refund, why_not};
 pub use reconciled::may_be_reported;
 pub use ring::Ring;
 pub use told::{Payment, payment};

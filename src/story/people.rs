@@ -127,12 +127,20 @@ fn give_back(payment: &Payment) -> String {
     )
 }
 
-/// The acts on a parked payment, with the words for each.
+/// The acts on a parked payment, with the words for each, and what its command needs.
 const ACTS: [(&str, &str, &str); 4] = [
-    ("redrive", "release it for another try", "redrive ID"),
-    ("redrive_new_epoch", "release it under a new gateway key", "redrive ID --new-epoch"),
-    ("resolve_charged", "call it charged, with evidence", "resolve ID --as charged"),
-    ("resolve_not_charged", "call it not charged, with evidence", "resolve ID --as not_charged"),
+    ("redrive", "release it for another try", "redrive ID --reason TEXT"),
+    ("redrive_new_epoch", "release it under a new gateway key", "redrive ID --new-epoch --reason TEXT"),
+    (
+        "resolve_charged",
+        "call it charged, with evidence",
+        "resolve ID --as charged --gateway-reference REFERENCE --amount MINOR --currency CODE --source TEXT --reason TEXT",
+    ),
+    (
+        "resolve_not_charged",
+        "call it not charged, with evidence",
+        "resolve ID --as not_charged --source TEXT --reason TEXT",
+    ),
 ];
 
 fn parked(payment: &Payment, record: Option<&Value>) -> Vec<String> {
@@ -143,7 +151,11 @@ fn parked(payment: &Payment, record: Option<&Value>) -> Vec<String> {
     let mut lines: Vec<String> = ACTS
         .iter()
         .map(|(act, words, command)| {
-            let command = command.replace("ID", &id);
+            let command = command
+                .replace("ID", &id)
+                .replace("MINOR", &payment.amount.to_string())
+                .replace("CODE", &payment.currency)
+                .replace("REFERENCE", payment.gateway_reference.as_deref().unwrap_or("REFERENCE"));
             format!(
                 "An operator may {words} (`punctual parked {command}`): {}.",
                 may(record, act).trim_end_matches('.')
@@ -179,8 +191,41 @@ pub fn may(record: &Value, act: &str) -> String {
     match (one["possible"] == true, one["needsApproval"] == true) {
         (true, false) => "yes".to_owned(),
         (true, true) => "with a second person".to_owned(),
+        (false, _) if is_charged_otherwise(record) && says_charged(one) => format!(
+            "no: It was charged, and not as it was asked for, which nobody's word makes right: refund it: `{}`.",
+            refund_command(record)
+        ),
         (false, _) => format!("no: {}", why_not(one)),
     }
+}
+
+/// Whether money that the record shows can be asked back, with the command; the acts of `may` say that it was charged.
+#[must_use]
+pub fn refund(record: &Value) -> String {
+    let mut acts = record.get("may").and_then(Value::as_array).into_iter().flatten();
+    let is_charged = !at(record, "/gatewayReference").is_empty() || acts.any(says_charged);
+    if is_charged {
+        format!("yes, with a second person: `{}`", refund_command(record))
+    } else {
+        "no: No answer on record says that it was charged.".to_owned()
+    }
+}
+
+fn refund_command(record: &Value) -> String {
+    let reference = at(record, "/gatewayReference");
+    let reference = if reference.is_empty() { "REFERENCE" } else { &reference };
+    format!("punctual refund create {} --gateway-reference {reference} --reason TEXT", at(record, "/paymentId"))
+}
+
+/// The charge took another amount than asked: then each act refers to another that is refused too.
+fn is_charged_otherwise(record: &Value) -> bool {
+    let mut acts = record.get("may").and_then(Value::as_array).into_iter().flatten();
+    acts.any(|one| at(one, "/act") == "resolve_charged" && at(one, "/whyNot") == "amount_differs")
+}
+
+/// An act that is refused because of a charge.
+fn says_charged(may: &Value) -> bool {
+    ["charge_on_record", "amount_differs"].contains(&at(may, "/whyNot").as_str())
 }
 
 #[cfg(test)]

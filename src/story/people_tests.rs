@@ -69,16 +69,20 @@ fn a_parked_payment_says_which_acts_are_possible_to_who_may_see_them() {
     let id = "01a2283e-8820-8aaa-9bbb-0123456789ab";
     assert_eq!(
         lines[0],
-        format!("An operator may release it for another try (`punctual parked redrive {id}`): yes.")
+        format!("An operator may release it for another try (`punctual parked redrive {id} --reason TEXT`): yes.")
     );
     assert_eq!(
         lines[1],
         format!(
-            "An operator may release it under a new gateway key (`punctual parked redrive {id} --new-epoch`): no: A \
-             send is open."
+            "An operator may release it under a new gateway key (`punctual parked redrive {id} --new-epoch --reason \
+             TEXT`): no: A send is open."
         )
     );
-    assert!(lines[2].ends_with("--as charged`): no."), "{lines:?}");
+    let charged = format!(
+        "`punctual parked resolve {id} --as charged --gateway-reference ch_1 --amount 1250 --currency EUR --source TEXT \
+         --reason TEXT`): no."
+    );
+    assert!(lines[2].ends_with(&charged), "{lines:?}");
     assert_eq!(
         lines[4],
         "A second person is waited for: key:alice asked at 2026-11-29T15:00:00Z for redrive (ticket 7); `punctual \
@@ -104,4 +108,25 @@ fn a_refund_that_waits_for_people_is_told_with_the_way_to_close_it() {
     );
     let lines = now(&payment("COMPLETED"), &operators);
     assert!(lines[1].contains("punctual refund resolve f-1"), "{lines:?}");
+}
+
+#[test]
+fn a_charge_of_another_amount_leads_to_a_refund_and_in_no_circle() {
+    let no = |act: &str, why: &str| json!({"act": act, "possible": false, "whyNot": why, "explanation": why});
+    let record = json!({"paymentId": "p-1", "gatewayReference": "ch_1", "may": [
+        no("redrive", "charge_on_record"), no("redrive_new_epoch", "charge_on_record"),
+        no("resolve_charged", "amount_differs"), no("resolve_not_charged", "charge_on_record"),
+    ]});
+    let command = "`punctual refund create p-1 --gateway-reference ch_1 --reason TEXT`";
+    for (act, ..) in ACTS {
+        assert!(may(&record, act).ends_with(&format!("refund it: {command}.")), "{}", may(&record, act));
+    }
+    assert_eq!(refund(&record), format!("yes, with a second person: {command}"));
+    let fits = json!({"paymentId": "p-1", "gatewayReference": null, "may": [
+        no("redrive", "charge_on_record"), {"act": "resolve_charged", "possible": true},
+    ]});
+    assert_eq!(may(&fits, "redrive"), "no: charge_on_record", "it can be resolved as charged");
+    assert!(refund(&fits).contains("--gateway-reference REFERENCE"), "{}", refund(&fits));
+    let open = json!({"may": [no("redrive_new_epoch", "open_send")]});
+    assert_eq!(refund(&open), "no: No answer on record says that it was charged.");
 }
