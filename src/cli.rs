@@ -34,6 +34,7 @@ mod webhooks;
 pub use audit::AuditCheck;
 pub use bucket::Bucket;
 pub use keys::Keys;
+pub(crate) use output::say;
 pub use output::{Output, print};
 pub use reconcile::ReconcileRun;
 pub(crate) use reconcile::sheet as reconcile_sheet;

@@ -1,5 +1,6 @@
 //! What a person saw who says what became of money: the same for a parked payment and for a refund.
 
+use super::output::minor_units;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
@@ -20,6 +21,8 @@ pub(super) struct Evidence {
     #[arg(
         long,
         value_name = "MINOR",
+        value_parser = minor_units,
+        allow_negative_numbers = true,
         requires = "currency",
         required_if_eq_any([("found", "charged"), ("found", "refunded")])
     )]

@@ -216,11 +216,21 @@ mod tests {
         assert_eq!(row(&well), ["sandbox", "takes charges", "closed: calls go through", "50", "2", ""]);
         let broken = json!({"gateway": "sandbox", "status": "broken", "inFlight": 0,
             "breaker": {"state": "open", "until": "2030-01-31T09:00:05Z"}});
-        let told = ["sandbox", "breaker open", "open: no calls go through", "", "0", "breaker until 2030-01-31T09:00:05Z"];
+        let told = [
+            "sandbox",
+            "breaker open",
+            "open: no calls go through",
+            "",
+            "0",
+            "breaker until 2030-01-31T09:00:05Z",
+        ];
         assert_eq!(row(&broken), told);
         let paused = json!({"gateway": "bank", "status": "paused", "inFlight": 0, "breaker": {"state": "closed"},
             "paused": {"by": "key:alice", "reason": "ticket 7"}, "killSwitches": [{"kind": "currency", "value": "EUR"}]});
         let paused = row(&paused);
-        assert_eq!((paused[1].as_str(), paused[5].as_str()), ("paused by key:alice", "ticket 7; switch currency EUR"));
+        assert_eq!(
+            (paused[1].as_str(), paused[5].as_str()),
+            ("paused by key:alice", "ticket 7; switch currency EUR")
+        );
     }
 }

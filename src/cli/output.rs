@@ -80,7 +80,7 @@ pub fn print(answer: &str) -> Result<(), Ended> {
 }
 
 /// Says something about the answer, each line under our name. Nobody listening is no failure either.
-pub(super) fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     let mut err = std::io::stderr().lock();
     for line in text.lines() {
         // Where standard error is closed there is nobody to tell that.
@@ -140,6 +140,15 @@ pub(super) fn money(item: &Value) -> String {
         (Some(minor), Some(currency)) => Money { minor, currency }.to_string(),
         _ => format!("{amount} minor units {code}").trim_end().to_owned(),
     }
+}
+
+/// An amount as it is typed.
+///
+/// # Errors
+/// It is no whole number of at least 1: how to write it.
+pub(super) fn minor_units(text: &str) -> Result<i64, &'static str> {
+    let typed = text.parse().ok().filter(|minor| *minor > 0);
+    typed.ok_or("whole minor units, at least 1: 1250 for 12.50")
 }
 
 /// A list that is printed as its pages come.
@@ -359,5 +368,9 @@ mod tests {
             assert_eq!(money(&json!({"amount": amount, "currency": currency})), text);
         }
         assert_eq!(money(&json!({})), "");
+        assert_eq!(minor_units("1250"), Ok(1_250));
+        for bad in ["12.50", "12,50", "0", "-1", "", "12 EUR", "9223372036854775808"] {
+            assert!(minor_units(bad).unwrap_err().contains("1250 for 12.50"), "{bad}");
+        }
     }
 }

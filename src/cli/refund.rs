@@ -6,7 +6,7 @@
 
 use super::Ended;
 use super::evidence::Evidence;
-use super::output::{Column, Face, Output, at, money, object, print};
+use super::output::{Column, Face, Output, at, minor_units, money, object, print};
 use super::remote::{
     Act, Remote, acted, announce, confirm, done_or_asked, listed, looked_up, of_client, said_something,
     sendable_key,
@@ -79,7 +79,7 @@ pub(super) struct Create {
     #[arg(long, value_name = "REFERENCE")]
     gateway_reference: String,
     /// Whole minor units of the payment's currency; without it all that is left.
-    #[arg(long, value_name = "MINOR", value_parser = clap::value_parser!(i64).range(1..), allow_negative_numbers = true)]
+    #[arg(long, value_name = "MINOR", value_parser = minor_units, allow_negative_numbers = true)]
     amount: Option<i64>,
     /// The key of a refund whose answer was lost; without it a new one.
     #[arg(long, value_name = "KEY", value_parser = sendable_key)]

@@ -138,7 +138,17 @@ fn exit_of(status: u16) -> Exit {
 pub(super) fn refusal(status: u16, problem: &Value) -> String {
     let text = |name: &str| problem.get(name).and_then(Value::as_str);
     let Some(code) = text("code") else { return format!("the API answered {status}: {problem}") };
-    let mut lines = vec![format!("{code}: {}", text("detail").or(text("title")).unwrap_or("refused"))];
+    let told = text("detail").or(text("title")).unwrap_or("refused");
+    let errors = problem.get("errors").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let place = match errors {
+        // One error alone is what the sentence says already, but for its place.
+        [one] if one["detail"] == told => Some(one["pointer"].as_str().unwrap_or("")),
+        _ => None,
+    };
+    let mut lines = match place {
+        Some(pointer) if !pointer.is_empty() => vec![format!("{code} at {pointer}: {told}")],
+        Some(_) | None => vec![format!("{code}: {told}")],
+    };
     if let Some(id) = text("paymentId") {
         let now = text("paymentStatus").map_or_else(String::new, |status| format!(", now {status}"));
         lines.push(format!("It is about payment {id}{now}."));
@@ -147,9 +157,7 @@ pub(super) fn refusal(status: u16, problem: &Value) -> String {
         let names: Vec<&str> = differs.iter().filter_map(Value::as_str).collect();
         lines.push(format!("These fields differ: {}.", names.join(", ")));
     }
-    let errors = problem.get("errors").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    // One error alone is what the sentence above says already, but for its place.
-    for error in errors {
+    for error in errors.iter().filter(|_| place.is_none()) {
         let of = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or("");
         lines.push(format!("  {} {}: {}", of("pointer"), of("code"), of("detail")));
     }
@@ -341,6 +349,21 @@ mod tests {
         assert!(payment_of(json!({"paymentId": "p"})).is_ok());
         assert!(said_something(&json!({})).is_err() && said_something(&json!({"on": true})).is_ok());
         assert!(page_of(json!({})).is_err() && page_of(json!({"data": []})).is_ok());
+    }
+
+    #[test]
+    fn one_broken_rule_is_told_once_with_its_place() {
+        let problem = |detail: &str| {
+            json!({"code": "invalid_parameter", "detail": detail,
+            "errors": [{"pointer": "/q", "code": "invalid_parameter", "detail": "At character 8: expected a state."}]})
+        };
+        let told = refusal(400, &problem("At character 8: expected a state."));
+        assert_eq!(told, "invalid_parameter at /q: At character 8: expected a state.");
+        assert_eq!(
+            refusal(400, &problem("Two rules.")).lines().count(),
+            2,
+            "the sentence says something else"
+        );
     }
 
     #[test]

@@ -25,7 +25,9 @@ enum Kind {
 fn pieces(sentence: &'static str) -> Pieces {
     let kinds = [Kind::Prose, Kind::Code].into_iter().cycle();
     let pieces = kinds.zip(sentence.split('`')).filter(|(_, text)| !text.is_empty());
-    pieces.map(|(kind, text)| if text.starts_with("/ui/") { (Kind::Page, text) } else { (kind, text) }).collect()
+    pieces
+        .map(|(kind, text)| if text.starts_with("/ui/") { (Kind::Page, text) } else { (kind, text) })
+        .collect()
 }
 
 #[derive(Template)]
@@ -86,11 +88,10 @@ mod tests {
         let found = pieces("`punctual gateway list`: is it paused?");
         assert_eq!(found, [(Kind::Code, "punctual gateway list"), (Kind::Prose, ": is it paused?")]);
         assert_eq!(pieces("Wait."), [(Kind::Prose, "Wait.")]);
-        assert_eq!(pieces("See `/ui/gateways`."), [
-            (Kind::Prose, "See "),
-            (Kind::Page, "/ui/gateways"),
-            (Kind::Prose, "."),
-        ]);
+        assert_eq!(
+            pieces("See `/ui/gateways`."),
+            [(Kind::Prose, "See "), (Kind::Page, "/ui/gateways"), (Kind::Prose, "."),]
+        );
         for alert in alerts() {
             for sentence in alert.look.iter().chain(alert.act).chain([&alert.means]) {
                 assert!(sentence.matches('`').count().is_multiple_of(2), "{}: {sentence}", alert.name);

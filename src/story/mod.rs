@@ -19,7 +19,9 @@ mod ring;
 mod sentences;
 mod told;
 
-pub use figures::{Coming, Figure, Tone, Waits, breaker, coming, completed, lateness, stands, waiting, within};
+pub use figures::{
+    Coming, Figure, Tone, Waits, breaker, coming, completed, lateness, stands, waiting, within,
+};
 pub(crate) use numbers::grouped;
 pub use numbers::{count, counted, distance, length, milliseconds};
 pub use people::{Operators, may, refund, why_not};

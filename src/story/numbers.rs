@@ -77,7 +77,11 @@ mod tests {
             assert_eq!(milliseconds(ms), text);
         }
         assert_eq!(
-            (counted(1, "relay", "relays"), counted(0, "relay", "relays"), counted(1_200, "entry", "entries")),
+            (
+                counted(1, "relay", "relays"),
+                counted(0, "relay", "relays"),
+                counted(1_200, "entry", "entries")
+            ),
             ("1 relay".into(), "0 relays".into(), "1,200 entries".into())
         );
         assert_eq!((count(0), count(999), count(-1_000)), ("0".into(), "999".into(), "−1,000".into()));

@@ -214,7 +214,10 @@ pub fn refund(record: &Value) -> String {
 fn refund_command(record: &Value) -> String {
     let reference = at(record, "/gatewayReference");
     let reference = if reference.is_empty() { "REFERENCE" } else { &reference };
-    format!("punctual refund create {} --gateway-reference {reference} --reason TEXT", at(record, "/paymentId"))
+    format!(
+        "punctual refund create {} --gateway-reference {reference} --reason TEXT",
+        at(record, "/paymentId")
+    )
 }
 
 /// The charge took another amount than asked: then each act refers to another that is refused too.

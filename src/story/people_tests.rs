@@ -69,7 +69,9 @@ fn a_parked_payment_says_which_acts_are_possible_to_who_may_see_them() {
     let id = "01a2283e-8820-8aaa-9bbb-0123456789ab";
     assert_eq!(
         lines[0],
-        format!("An operator may release it for another try (`punctual parked redrive {id} --reason TEXT`): yes.")
+        format!(
+            "An operator may release it for another try (`punctual parked redrive {id} --reason TEXT`): yes."
+        )
     );
     assert_eq!(
         lines[1],

@@ -132,10 +132,12 @@ pub(super) async fn run(remote: &Remote, command: Bulk) -> Result<(), Ended> {
 fn question(bulk: &Value) -> Option<String> {
     let count = bulk.pointer("/preview/count")?.as_i64()?;
     let skipped = bulk.pointer("/preview/needsApproval")?.as_i64()?;
-    let left = count.saturating_sub(looked_at(bulk)).max(0);
+    let passed = bulk.pointer("/outcomes/needs_approval").and_then(Value::as_i64).unwrap_or(0);
+    let left = count - looked_at(bulk) - (skipped - passed).max(0);
     Some(format!(
-        "Release {left} of {count} payments, {} a second, so that they may be charged ({skipped} of all need a second \
-         person and are skipped)",
+        "Release at most {} of {count} payments, {} a second, so that they may be charged ({skipped} of all need a \
+         second person and are skipped)",
+        left.max(0),
         at(bulk, "/ratePerS")
     ))
 }
@@ -218,7 +220,10 @@ mod tests {
     #[test]
     fn a_start_asks_with_the_numbers_of_what_is_left() {
         let asked = question(&bulk()).unwrap();
-        assert!(asked.starts_with("Release 4 of 7 payments, 50 a second,"), "{asked}");
+        // Three are looked at; of the four that are left one more is skipped.
+        assert!(asked.starts_with("Release at most 3 of 7 payments, 50 a second,"), "{asked}");
+        let all = json!({"ratePerS": 10, "preview": {"count": 15, "needsApproval": 15}, "outcomes": {}});
+        assert!(question(&all).unwrap().starts_with("Release at most 0 of 15 payments"));
         assert!(asked.contains("2 of all need a second person"), "{asked}");
         assert_eq!(question(&json!({})), None);
     }

@@ -2,6 +2,7 @@
 
 use super::{When, instant, shown};
 use crate::cli::Ended;
+use crate::cli::output::minor_units;
 use crate::cli::output::{Output, print, say};
 use crate::cli::remote::{Remote, announce, of_client, payment_of, sendable_key};
 use crate::client::ClientError;
@@ -31,7 +32,7 @@ pub(in crate::cli) struct Create {
     #[arg(long, value_name = "REFERENCE")]
     payee: String,
     /// Whole minor units: 1250 is 12.50 EUR.
-    #[arg(long, value_name = "MINOR", value_parser = clap::value_parser!(i64).range(1..), allow_negative_numbers = true)]
+    #[arg(long, value_name = "MINOR", value_parser = minor_units, allow_negative_numbers = true)]
     amount: i64,
     /// ISO 4217; without it your API client's own.
     #[arg(long, value_name = "CODE")]

@@ -8,12 +8,13 @@ use super::list::walked;
 use crate::cli::Ended;
 use crate::cli::output::{Column, Face, List, Output, at, money};
 use crate::cli::remote::Remote;
+use crate::domain::ids::PaymentId;
 use clap::{Args, ValueEnum};
 
 pub(super) const HELP: &str = "\
 Words stand apart by blanks and must all hold; -word: must not; values with commas are alternatives:
   status:PARKED,UNKNOWN   due:2030-01-31   due:2030-01-01..   actor:acme   amount:100..200
-  gateway:sandbox   ref:ch_7   reason:declined_hard   id:PAYMENT_ID
+  gateway:sandbox   ref:ch_7   reason:declined_hard   id:PAYMENT_ID, or the id alone
 Amounts are minor units. Without a filter it is everything. It needs the scope ops:read.
 
 Examples:
@@ -69,6 +70,11 @@ const COLUMNS: &[Column] = &[
     Column { head: "REASON", of: |item| at(item, "/statusReason") },
 ];
 
+/// What the API reads: an id alone is that payment, as in the dashboard.
+fn filter(typed: &str) -> String {
+    typed.trim().parse::<PaymentId>().map_or_else(|_| typed.to_owned(), |id| format!("id:{id}"))
+}
+
 /// Asks for them and prints them.
 ///
 /// # Errors
@@ -77,9 +83,24 @@ pub(super) async fn search(remote: &Remote, asked: Search) -> Result<(), Ended> 
     let mut query = vec![("order", asked.order.as_str().to_owned())];
     if !asked.filter.is_empty() {
         // In one pair of quotes or each word for itself.
-        query.push(("q", asked.filter.join(" ")));
+        query.push(("q", filter(&asked.filter.join(" "))));
     }
     let most = if asked.all { u64::MAX } else { asked.limit };
     let list = List::new(asked.output, Face::of_stdout(), COLUMNS);
     walked(remote, &["ops", "payments"], query, most, list).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_alone_is_that_payment_and_all_else_goes_to_the_api_as_it_is() {
+        let id = "01a2283e-8820-8aaa-9bbb-0123456789ab";
+        assert_eq!(filter(&format!(" {id} ")), format!("id:{id}"));
+        for typed in ["status:PARKED actor:acme", "8e03978e-40d5-43e8-bc93-6894a57f9324", "4111111111111111"]
+        {
+            assert_eq!(filter(typed), typed);
+        }
+    }
 }

@@ -67,7 +67,9 @@ fn a_large_terminal_has_room_for_taller_curves_and_why_a_gateway_stands_still() 
     assert!(rows.iter().any(|row| row.contains("key:alice: ticket 7")), "{rows:#?}");
     let narrower = drawn(&state(Some(documents())), 120, 40);
     assert!(
-        narrower.iter().any(|row| row.contains("1 relay, 1 publisher leads; 9 due notices are not published")),
+        narrower
+            .iter()
+            .any(|row| row.contains("1 relay, 1 publisher leads; 9 due notices are not published")),
         "{narrower:#?}"
     );
 }

@@ -50,7 +50,12 @@ fn lines(look: &Look) -> Vec<Value> {
     for worker in &look.crew.workers {
         let [name, gateway, claims, oldest, heard, _] = worker_cells(worker, now);
         let note = format!("{gateway}; oldest claim {oldest}; heard {heard}");
-        all.push(line("worker", &name, &format!("{claims} {}", if worker.claims == 1 { "claim" } else { "claims" }), &note));
+        all.push(line(
+            "worker",
+            &name,
+            &format!("{claims} {}", if worker.claims == 1 { "claim" } else { "claims" }),
+            &note,
+        ));
     }
     all
 }

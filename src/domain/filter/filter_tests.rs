@@ -78,7 +78,11 @@ fn what_is_wrong_is_told_with_its_place_and_without_the_text() {
         ("status:PARKED,", 15, "a value is missing"),
         ("status:PARKED, PENDING", 15, "a value is missing"),
         ("status:parked", 8, "expected a state"),
-        ("status:PARKED,LOST", 15, "expected a state"),
+        (
+            "status:PARKED,LOST",
+            15,
+            "expected a state in capitals; there are PENDING, PROCESSING, UNKNOWN, COMPLETED, FAILED, CANCELLED, PARKED, REFUNDED",
+        ),
         ("reason:bored", 8, "expected a reason"),
         ("gateway:A", 9, "expected a gateway"),
         ("ref:\"\"", 5, "expected 1 to 255"),
@@ -235,4 +239,10 @@ proptest! {
             Err(error) => prop_assert!((1..=text.chars().count() + 1).contains(&error.at), "{}", error),
         }
     }
+}
+
+#[test]
+fn a_state_that_is_none_is_answered_with_all_there_are() {
+    let all: Vec<&str> = Status::ALL.iter().map(|status| status.as_str()).collect();
+    assert!(parse::STATES.ends_with(&format!("there are {}", all.join(", "))), "{}", parse::STATES);
 }

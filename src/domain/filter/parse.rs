@@ -7,6 +7,9 @@ use crate::domain::state::Status;
 use chrono::{DateTime, Days, NaiveDate, NaiveTime, TimeDelta, Timelike, Utc};
 use std::collections::BTreeSet;
 
+/// Said where a state is none.
+pub(super) const STATES: &str = "expected a state in capitals; there are PENDING, PROCESSING, UNKNOWN, COMPLETED, FAILED, CANCELLED, PARKED, REFUNDED";
+
 /// A value with the place of its first character.
 struct Value {
     at: usize,
@@ -73,9 +76,7 @@ impl Reader {
         }
         let values = self.values()?;
         let test = match name.as_str() {
-            "status" => {
-                Test::Status(set(&values, "expected a state in capitals, such as PARKED", Status::from_text)?)
-            }
+            "status" => Test::Status(set(&values, STATES, Status::from_text)?),
             "reason" => {
                 Test::Reason(set(&values, "expected a reason, such as declined_soft", Reason::from_text)?)
             }

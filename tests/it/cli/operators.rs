@@ -370,7 +370,8 @@ async fn closed(site: &Installation, people: &People) {
 async fn gateways_are_paused_slowed_and_resumed() {
     let (mut site, people) = begun(&[("gateway.rate", "50")]).await;
     site.start("worker", "worker-1", &[]).await;
-    say(&site, &people.viewer, "gateway list", 0, "sandbox\ttakes charges\tclosed: calls go through\t50\t").await;
+    say(&site, &people.viewer, "gateway list", 0, "sandbox\ttakes charges\tclosed: calls go through\t50\t")
+        .await;
     act(&site, &people.viewer, "gateway pause sandbox", 4, "missing_scope").await;
     act(&site, &people.warden, "gateway pause elsewhere", 5, "gateway_not_found").await;
     act(&site, &people.warden, "gateway pause sandbox", 0, "status\tpaused").await;
