@@ -184,7 +184,7 @@ codes! {
     RateLimited = "rate_limited", 429, Yes, "Too many requests", "The rate of this API client or address is used up, or too many keys from this address were refused. Nothing was done; send the same again after Retry-After. RateLimit says how much is left.";
     Internal = "internal", 500, Yes, "A defect on our side", "The request id finds it in our logs. Repeating the request with the same key is safe.";
     PaymentInFlight = "payment_in_flight", 503, Yes, "The payment's own outcome is being written", "Send the callback again after Retry-After.";
-    DatabaseUnavailable = "database_unavailable", 503, Yes, "The schedule cannot be reached", "Repeat the request with the same key after Retry-After: it can create one payment only.";
+    DatabaseUnavailable = "database_unavailable", 503, Yes, "The schedule cannot be reached", "Repeat the request after Retry-After; one that creates or changes something under the same key, so that it does so once only.";
     TokenKeysUnavailable = "token_keys_unavailable", 503, Yes, "Tokens cannot be verified now", "The issuer's public keys could not be read. API keys are taken; repeat the request after Retry-After.";
     ScheduleNotReady = "schedule_not_ready", 503, Yes, "The due day is not prepared yet", "There is no room for this due day yet. Repeat the request with the same key after Retry-After.";
     RingUnavailable = "ring_unavailable", 503, Yes, "The ring cannot be looked at", "This process has no Kafka, or Kafka does not answer. Payments do not wait for it.";

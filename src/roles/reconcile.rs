@@ -191,15 +191,22 @@ async fn shown(schedule: &Postgres, mut told: Told, asked: &ReconcileRun) -> Res
 }
 
 fn ended(told: &Told) -> Result<(), Ended> {
-    match told.waiting_for_people() {
-        0 if told.done.compared.is_complete => Ok(()),
+    let (exit, why) = match told.waiting_for_people() {
+        0 if told.done.compared.is_complete => {
+            if let Some(stop) = told.stop_first() {
+                cli::say(stop);
+            }
+            return Ok(());
+        }
         0 => {
             let why = "nothing waits for people so far; the day is not over, or its report is not complete";
-            Err(Ended::with(Exit::Undecided, why))
+            (Exit::Undecided, why.to_owned())
         }
-        1 => Err(Ended::with(Exit::Differences, "1 difference waits for people")),
-        open => Err(Ended::with(Exit::Differences, format!("{open} differences wait for people"))),
-    }
+        1 => (Exit::Differences, "1 difference waits for people".to_owned()),
+        open => (Exit::Differences, format!("{open} differences wait for people")),
+    };
+    let stop = told.stop_first().map_or_else(String::new, |stop| format!("\n{stop}"));
+    Err(Ended::with(exit, why + &stop))
 }
 
 /// The gateway of that name, to be asked for its reports.

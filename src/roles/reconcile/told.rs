@@ -5,7 +5,7 @@
 //! does not fill a terminal.
 
 use crate::domain::ids::GatewayName;
-use crate::domain::matching::ItemStatus;
+use crate::domain::matching::{Class, ItemStatus};
 use crate::operations::{by_class, difference_as_json, item_as_json, reconciliation_as_json, sum_as_json};
 use crate::reconcile::{Counted, Reconciled};
 use crate::schedule::{ReconciliationItem, Repairs};
@@ -15,6 +15,9 @@ use std::fmt::Write;
 
 /// Most items that are named.
 pub(super) const SHOWN: usize = 50;
+
+const CHARGE_LOST: &str = "charge under an id that has no row here";
+const CHARGES_LOST: &str = "charges under ids that have no row here";
 
 /// One day, as it was reconciled.
 #[derive(Debug)]
@@ -58,6 +61,16 @@ impl Told {
     /// How many wait for people.
     pub(super) fn waiting_for_people(&self) -> u64 {
         self.done.compared.open
+    }
+
+    /// What must not wait, where one payment was charged more than once and that is not decided.
+    pub(super) fn stop_first(&self) -> Option<&'static str> {
+        let compared = &self.done.compared;
+        let charged_twice = compared.counts.get(&Class::DuplicateCharge).is_some_and(|count| *count > 0);
+        (charged_twice && compared.open + compared.waiting > 0).then_some(
+            "duplicate_charge was found, which may be a defect that goes on: stop first (`punctual gateway pause`), \
+             look then; README, At three in the morning",
+        )
     }
 
     /// For programs.
@@ -120,7 +133,7 @@ impl Told {
             line(class.as_str(), format!("{count} of other days, whose grace has ended"));
         }
         let more = [
-            ("lost", compared.lost, "charges under ids that have no row here"),
+            ("lost", compared.lost, if compared.lost == 1 { CHARGE_LOST } else { CHARGES_LOST }),
             ("explained", compared.explained, "that both sides agree on by now"),
             ("gone", compared.gone, "that were found before"),
         ];
@@ -182,8 +195,12 @@ fn repaired(repairs: &Repairs) -> String {
         .filter(|(_, count)| *count > 0)
         .map(|(name, count)| format!("{count} {name}"))
         .collect();
-    words.extend(repairs.refused.iter().map(|(why, count)| format!("{count} not: {}", why.as_str())));
-    if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
+    if !words.is_empty() {
+        words = vec![words.join(", ")];
+    }
+    let refused = repairs.refused.iter();
+    words.extend(refused.map(|(why, count)| format!("{count} not repaired: {}", why.explanation())));
+    if words.is_empty() { "nothing".to_owned() } else { words.join("; ") }
 }
 
 /// A difference on a line; keys and references come from a file, so nothing in them drives a terminal.

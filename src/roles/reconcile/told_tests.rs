@@ -1,7 +1,6 @@
 //! What people and programs are told of a day.
 
 use super::*;
-use crate::domain::matching::Class;
 use crate::domain::repair::NotRepaired;
 use crate::reconcile::Apart;
 use crate::reconcile::read::Report;
@@ -59,7 +58,7 @@ fn people_read_what_was_found_and_what_is_left_and_nothing_drives_their_terminal
          \u{20} matched           9\n\
          \u{20} amount_mismatch   60, 60 of them new\n\
          \u{20} late              2\n\
-         \u{20} lost              1 charges under ids that have no row here\n\
+         \u{20} lost              1 charge under an id that has no row here\n\
          \u{20} open              60\n\
          \u{20} waiting           2\n\
          \u{20} apart             2030-01-30 EUR: payments, attempts, history and settlement do not add up to the same\n\
@@ -79,9 +78,20 @@ fn what_was_repaired_is_counted_and_what_was_not_has_its_reason() {
     };
     assert_eq!(
         repaired(&repairs),
-        "1 completed, 3 refunds ended, 2 parked for their external id, 1 not: in_flight"
+        "1 completed, 3 refunds ended, 2 parked for their external id; 1 not repaired: A worker holds it, or the payment \
+         that took its external id: try again in a minute."
     );
     assert_eq!(repaired(&Repairs::default()), "nothing");
+}
+
+#[test]
+fn a_payment_that_was_charged_twice_is_said_at_the_end_also_while_it_waits() {
+    assert_eq!(told(1, Repairs::default()).stop_first(), None);
+    let mut twice = told(0, Repairs::default());
+    twice.done.compared.counts.insert(Class::DuplicateCharge, 1);
+    assert!(twice.stop_first().is_some_and(|said| said.starts_with("duplicate_charge was found")));
+    twice.done.compared.waiting = 0;
+    assert_eq!(twice.stop_first(), None, "people have decided");
 }
 
 #[test]
