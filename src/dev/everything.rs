@@ -76,12 +76,8 @@ impl Everything {
             ("PUNCTUAL_URL", url.clone()),
             ("PUNCTUAL_API_KEY", key.clone()),
             ("SANDBOX_URL", config.gateway.url.clone()),
-            // Commands that work on the parts themselves have to agree with them (replay, rebuild, reconcile run).
-            ("PUNCTUAL_GATEWAY__SETTLEMENT_URL", config.gateway.settlement_url.clone()),
-            ("PUNCTUAL_KAFKA__PARTITIONS", config.kafka.partitions.to_string()),
-            ("PUNCTUAL_KAFKA__REPLICATION", config.kafka.replication.to_string()),
-            ("PUNCTUAL_KAFKA__MIN_INSYNC_REPLICAS", config.kafka.min_insync_replicas.to_string()),
         ];
+        everything.names.extend(agreed(&config));
         if !args.no_seed {
             everything.progress = Some(tokio::spawn(seed::watch(url, key, args.output)));
         }
@@ -138,6 +134,19 @@ fn horizon(config: &Config) -> String {
         "Payments may be due up to {} ahead; --set api.horizon=… with database.partition_days_ahead=… moves that",
         config.api.horizon.show()
     )
+}
+
+/// Names for a shell: commands that work on the parts themselves have to agree with them (doctor, replay, rebuild,
+/// reconcile run).
+fn agreed(config: &Config) -> [(&'static str, String); 6] {
+    [
+        ("PUNCTUAL_GATEWAY__SETTLEMENT_URL", config.gateway.settlement_url.clone()),
+        ("PUNCTUAL_API__HORIZON", config.api.horizon.show()),
+        ("PUNCTUAL_DATABASE__PARTITION_DAYS_AHEAD", config.database.partition_days_ahead.to_string()),
+        ("PUNCTUAL_KAFKA__PARTITIONS", config.kafka.partitions.to_string()),
+        ("PUNCTUAL_KAFKA__REPLICATION", config.kafka.replication.to_string()),
+        ("PUNCTUAL_KAFKA__MIN_INSYNC_REPLICAS", config.kafka.min_insync_replicas.to_string()),
+    ]
 }
 
 /// What a command that examines them has to be told beside where everything is.
@@ -220,6 +229,17 @@ mod tests {
         config.api.horizon = Duration::from_secs(30 * 86_400);
         assert!(horizon(&config).contains("up to 30d ahead"), "{}", horizon(&config));
         assert!(horizon(&config).contains("api.horizon"));
+    }
+
+    #[test]
+    fn a_shell_is_told_all_that_the_doctor_is_told() {
+        let config = Config::default();
+        let names = agreed(&config);
+        for set in told(&config) {
+            let (setting, value) = set.split_once('=').unwrap();
+            let name = format!("PUNCTUAL_{}", setting.replace('.', "__").to_uppercase());
+            assert!(names.contains(&(name.as_str(), value.to_owned())), "{name}={value} is not in {names:?}");
+        }
     }
 
     #[test]
