@@ -95,6 +95,11 @@ mod tests {
         for alert in alerts() {
             for sentence in alert.look.iter().chain(alert.act).chain([&alert.means]) {
                 assert!(sentence.matches('`').count().is_multiple_of(2), "{}: {sentence}", alert.name);
+                for (_, page) in pieces(sentence).into_iter().filter(|(kind, _)| *kind == Kind::Page) {
+                    let path = page.split('?').next();
+                    let is_there = super::super::ROUTES.iter().any(|route| Some(route.path) == path);
+                    assert!(is_there, "{}: there is no {page}", alert.name);
+                }
             }
         }
     }

@@ -47,7 +47,7 @@ pub(super) const ALERTS: &[Alert] = &[
         means: "Workers are dead, cut off, or wait for something that does not come. Money is late, not wrong.",
         look: &[
             "Are workers up? `/readyz` of each names what it lacks.",
-            "`punctual gateway list`, `punctual switch list`.",
+            "`punctual gateway list`, `punctual switch list`, or `/ui/gateways` for both.",
             "The database: is it read-only, full, or locked?",
         ],
         act: &[
@@ -207,8 +207,8 @@ pub(super) const ALERTS: &[Alert] = &[
         summary: "One in twenty answers of a gateway cannot be trusted",
         means: "Time-outs, 5xx, broken answers, or another amount than asked for. Each is asked about under its key; a contract violation is parked.",
         look: &[
-            "`punctual gateway list`.",
-            "`punctual parked list --reason contract_violation`.",
+            "`punctual gateway list` or `/ui/gateways`.",
+            "`punctual parked list --reason contract_violation`, or `/ui/parked?q=reason:contract_violation`.",
             "Latency beside it (GatewaySlow): time-outs?",
         ],
         act: &[

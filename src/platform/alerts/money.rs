@@ -63,7 +63,7 @@ pub(super) const ALERTS: &[Alert] = &[
         summary: "Payments are claimed more than 60 s after they are due, many of them",
         means: "More than 1.4 % of the payments of the last hour and of the last five minutes began late; at this rate a month's budget of one in a thousand is gone in two days.",
         look: &[
-            "`punctual gateway list`: paused, closed by a switch, breaker open, or held to a rate below what is due?",
+            "`punctual gateway list` or `/ui/gateways`: paused, closed by a switch, breaker open, or held to a rate below what is due?",
             "`punctual forecast`: is more due than the rate permits?",
             "OldestDue, BreakerOpen, RelayStalled, KafkaAway: one of them usually says why.",
         ],
@@ -142,7 +142,7 @@ pub(super) const ALERTS: &[Alert] = &[
         summary: "A payment's outcome has been unknown for more than 15 minutes",
         means: "A request may have charged and no trustworthy answer came. It is asked again under the same key, on a ladder; nothing is guessed, and no second charge can come of waiting.",
         look: &[
-            "`punctual payment list --filter status:UNKNOWN`, then `punctual payment explain <id>`: what was asked, when it is asked next.",
+            "`punctual payment search status:UNKNOWN` or `/ui/payments?q=status:UNKNOWN`, then `punctual payment explain <id>`: what was asked, when it is asked next.",
             "`punctual gateway list`: are look-ups answered at all?",
         ],
         act: &[
@@ -169,7 +169,7 @@ pub(super) const ALERTS: &[Alert] = &[
         summary: "Payments were parked and wait for a person",
         means: "Punctual cannot decide these without evidence that it does not have. They are not charged while they wait.",
         look: &[
-            "`punctual parked list`, by reason; `punctual parked show <id>` says which acts are possible and why others are not.",
+            "`punctual parked list` or `/ui/parked`, by reason; `punctual parked show <id>` says which acts are possible and why others are not.",
         ],
         act: &[
             "Follow the reason's row in the README (\"Parked payments\").",

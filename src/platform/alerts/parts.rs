@@ -198,7 +198,7 @@ pub(super) const ALERTS: &[Alert] = &[
         summary: "Our books and a gateway's report differ, and nobody has explained it",
         means: "A charge that we do not know of, one that is missing there, another amount, a second charge: somebody may have lost money, or been charged for nothing.",
         look: &[
-            "`punctual reconcile items`: each with the field that differs, ours beside theirs.",
+            "`punctual reconcile items` or `/ui/reconciliation`: each with the field that differs, ours beside theirs.",
             "`punctual payment explain <id>` for what we know of it.",
         ],
         act: &[
