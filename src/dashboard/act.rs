@@ -106,6 +106,11 @@ impl Said {
         }
     }
 
+    /// Of a form that was not sent on.
+    pub(super) fn refused(title: &str, detail: &str) -> Self {
+        Self { tone: Tone::Refused, title: title.to_owned(), detail: detail.to_owned(), way: None }
+    }
+
     fn of_problem(problem: &Problem) -> Self {
         let tone = match problem.code.http() {
             409 => Tone::Answer,

@@ -5,6 +5,7 @@ use super::api::{Listed, way};
 use super::show::{self, Shown};
 use super::viewer::Sent;
 use super::{Frame, Place, Ui, Viewer};
+use crate::domain::ids::PaymentId;
 use crate::intake::{Code, Pairs, Problem};
 use crate::schedule::Preview;
 use askama::Template;
@@ -15,6 +16,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use uuid::Uuid;
+
+/// The title of a form that says nothing that could be made.
+const NOTHING_MADE: &str = "Nothing was made.";
+/// Bytes of an address that leads back with what was typed: one of 8 KiB is refused.
+const LONGEST_WAY: usize = 6_000;
 
 /// One of them.
 #[derive(Debug, Deserialize)]
@@ -112,17 +118,44 @@ pub(super) async fn page(State(ui): State<Ui>, viewer: Viewer, Path(id): Path<St
     show::page(&One { frame: ui.frame(&viewer, Place::Bulks).await, bulk })
 }
 
+/// What a form asks a bulk action to be made of, as a filter; else why it says nothing that can be made.
+///
+/// Whatever is not exactly one of the two choices is refused: an empty filter would be everything that is parked.
+fn chosen(sent: &Sent) -> Result<String, (&'static str, &'static str)> {
+    let ticked: Vec<&str> = sent.all("id").collect();
+    match (sent.only("which"), ticked.as_slice()) {
+        (Some("ticked"), []) => Err((
+            "Nothing was ticked, so nothing was made.",
+            "Tick those that are meant, or choose all that the filter passes.",
+        )),
+        (Some("ticked"), ids) if ids.iter().all(|id| id.parse::<PaymentId>().is_ok()) => {
+            Ok(format!("id:{}", ids.join(",")))
+        }
+        (Some("ticked"), _) => Err((NOTHING_MADE, "What was ticked is no payment's id.")),
+        (Some("all"), []) => {
+            sent.only("q").map(str::to_owned).ok_or((NOTHING_MADE, "The form came without its filter."))
+        }
+        (Some("all"), _) => Err((
+            NOTHING_MADE,
+            "Some are ticked, and all that the filter passes were chosen: choose those that are ticked, or untick them.",
+        )),
+        (_, _) => Err((NOTHING_MADE, "The form does not say which: those that are ticked, or all.")),
+    }
+}
+
+/// The page that a form came from, with what was typed into it as far as an address holds that.
+fn back(sent: &Sent) -> String {
+    let q = ("q", sent.text("q"));
+    let typed = [q, ("reason", sent.text("reason")), ("ratePerS", sent.text("ratePerS"))];
+    let ways = [way("/ui/parked", &typed), way("/ui/parked", &[q])];
+    ways.into_iter().find(|way| way.len() <= LONGEST_WAY).unwrap_or_else(|| "/ui/parked".to_owned())
+}
+
 /// Makes one, stopped, of what a filter of parked payments passes or of those that were ticked.
 pub(super) async fn make(State(ui): State<Ui>, viewer: Viewer, sent: Sent) -> Shown {
-    let ticked: Vec<&str> = sent.all("id").collect();
-    let q = match (sent.text("which"), ticked.as_slice()) {
-        (Some("ticked"), []) => {
-            let none =
-                Problem::new(Code::InvalidParameter).detail("Nothing was ticked, so nothing was made.");
-            return ui.said("/ui/parked", &Said::of(&Told::Refused(none), ""));
-        }
-        (Some("ticked"), ids) => format!("id:{}", ids.join(",")),
-        _ => sent.text("q").unwrap_or_default().to_owned(),
+    let q = match chosen(&sent) {
+        Ok(q) => q,
+        Err((title, detail)) => return ui.said(&back(&sent), &Said::refused(title, detail)),
     };
     let filter = if q.is_empty() { json!({}) } else { json!({"q": q}) };
     // What is no number is refused by the route, as a field that is missing.
@@ -136,7 +169,7 @@ pub(super) async fn make(State(ui): State<Ui>, viewer: Viewer, sent: Sent) -> Sh
         Told::Done(made) | Told::Asked(made) => made.get("bulkId").and_then(Value::as_str),
         Told::Refused(_) => None,
     };
-    let page = made.map_or_else(|| "/ui/parked".to_owned(), |id| format!("/ui/bulks/{id}"));
+    let page = made.map_or_else(|| back(&sent), |id| format!("/ui/bulks/{id}"));
     ui.said(&page, &Said::of(&told, "It is made, and nothing is released before somebody starts it."))
 }
 
@@ -158,4 +191,45 @@ async fn turn(
     let id = named(&id)?;
     let page = format!("/ui/bulks/{id}");
     ui.act(&viewer, &format!("/v1/ops/bulk-redrives/{id}/{verb}"), &sent, (&page, done)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "01a2283e-8820-8aaa-9bbb-0123456789ab";
+
+    fn form(pairs: &[(&str, &str)]) -> Sent {
+        Sent(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+    }
+
+    #[test]
+    fn a_form_that_does_not_say_which_makes_nothing() {
+        let of = |pairs: &[(&str, &str)]| chosen(&form(pairs));
+        assert_eq!(of(&[("which", "ticked"), ("id", ID), ("q", "")]), Ok(format!("id:{ID}")));
+        assert_eq!(of(&[("which", "all"), ("q", "reason:x")]), Ok("reason:x".to_owned()));
+        assert_eq!(of(&[("which", "all"), ("q", "")]), Ok(String::new()), "everything, as the page says");
+        for refused in [
+            &[("q", ""), ("id", ID)][..],
+            &[("which", "x"), ("q", ""), ("id", ID)],
+            &[("which", ""), ("q", "")],
+            &[("which", "all"), ("which", "ticked"), ("q", ""), ("id", ID)],
+            &[("which", "all"), ("q", ""), ("id", ID)],
+            &[("which", "all")],
+            &[("which", "all"), ("q", "reason:x"), ("q", "")],
+            &[("which", "ticked"), ("id", "x"), ("q", "")],
+            &[("which", "ticked"), ("q", "")],
+        ] {
+            assert!(of(refused).is_err(), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn the_way_back_has_what_was_typed() {
+        let typed = [("q", "reason:x"), ("ratePerS", "5"), ("reason", "the gateway is back"), ("id", ID)];
+        assert_eq!(back(&form(&typed)), "/ui/parked?q=reason%3Ax&reason=the+gateway+is+back&ratePerS=5");
+        let long = "ü".repeat(2_000);
+        assert_eq!(back(&form(&[("q", "reason:x"), ("reason", &long)])), "/ui/parked?q=reason%3Ax");
+        assert_eq!(back(&form(&[("q", &long)])), "/ui/parked");
+    }
 }

@@ -6,7 +6,6 @@ use super::show::{self, Shown};
 use super::text::{self, Html};
 use super::viewer::Sent;
 use super::{Frame, Place, Ui, Viewer};
-use crate::intake::{Code, Problem};
 use askama::Template;
 use axum::extract::{Path, State};
 use axum::http::Method;
@@ -167,7 +166,7 @@ pub(super) async fn resume(
     ui.order(&viewer, (Method::POST, &name, "resume"), because(&sent), "The gateway is called again.").await
 }
 
-/// An empty number ends the limit.
+/// An empty number ends the limit; a form without one says nothing.
 pub(super) async fn rate(
     State(ui): State<Ui>,
     viewer: Viewer,
@@ -175,24 +174,40 @@ pub(super) async fn rate(
     sent: Sent,
 ) -> Shown {
     let mut body = because(&sent);
-    if let Some(text) = sent.text("callsPerSecond") {
-        let calls: i64 = text.parse().map_err(|_| {
-            Problem::at(
-                Code::InvalidParameter,
-                "/callsPerSecond",
-                "Expected a whole number of calls a second.",
-            )
-        })?;
-        body["callsPerSecond"] = json!(calls);
+    match sent.only("callsPerSecond").map(|text| (text, text.parse::<i64>())) {
+        Some(("", _)) => {}
+        Some((_, Ok(calls))) => body["callsPerSecond"] = json!(calls),
+        Some((_, Err(_))) | None => {
+            let words =
+                "Expected a whole number of calls a second, or an empty field for what is configured.";
+            return ui.said(PAGE, &Said::refused("The rate was left as it is.", words));
+        }
     }
     ui.order(&viewer, (Method::PUT, &name, "rate"), body, "The gateway is held to that rate.").await
 }
 
+/// What a form says of a switch: its kind, its value, and whether it is thrown; `None` where it does not say that.
+fn switched(sent: &Sent) -> Option<(&str, &str, bool)> {
+    let on = match sent.only("on")? {
+        "true" => true,
+        "false" => false,
+        _ => return None,
+    };
+    match (sent.only("kind")?, sent.only("value").unwrap_or_default()) {
+        ("global", "" | "all") => Some(("global", "all", on)),
+        // Whoever names one thing does not mean everything.
+        ("global", _) => None,
+        (kind, value) => Some((kind, value, on)),
+    }
+}
+
 /// Throws or releases a kill switch: which one stands in the form.
 pub(super) async fn switch(State(ui): State<Ui>, viewer: Viewer, sent: Sent) -> Shown {
-    let kind = sent.text("kind").unwrap_or_default();
-    let value = if kind == "global" { "all" } else { sent.text("value").unwrap_or_default() };
-    let on = sent.text("on") == Some("true");
+    let Some((kind, value, on)) = switched(&sent) else {
+        let words = "The form does not say which switch is meant, or whether it is thrown or released. Everything is \
+                     one switch, and has no name beside it.";
+        return ui.said(PAGE, &Said::refused("No switch was touched.", words));
+    };
     let path = format!("/v1/ops/kill-switches/{}/{}", segment(kind), segment(value));
     let body = json!({"on": on, "reason": sent.text("reason")});
     let told = ui.ask(&viewer, Method::PUT, &path, Some(body)).await;
@@ -230,6 +245,24 @@ pub(super) fn segment(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_switch_is_thrown_or_released_only_by_a_form_that_says_so() {
+        let of = |pairs: &[(&str, &str)]| {
+            let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            let sent = Sent(pairs.collect());
+            switched(&sent).map(|(kind, value, on)| format!("{kind} {value} {on}"))
+        };
+        let eur = [("kind", "currency"), ("value", "EUR")];
+        let with = |more: &[(&'static str, &'static str)]| of(&[&eur[..], more].concat());
+        assert_eq!(with(&[("on", "true")]).as_deref(), Some("currency EUR true"));
+        assert_eq!(with(&[("on", "false")]).as_deref(), Some("currency EUR false"));
+        for on in [&[("on", "")][..], &[], &[("on", "TRUE")], &[("on", "true"), ("on", "false")]] {
+            assert_eq!(with(on), None, "{on:?}");
+        }
+        assert_eq!(of(&[("kind", "global"), ("on", "false")]).as_deref(), Some("global all false"));
+        assert_eq!(of(&[("kind", "global"), ("value", "EUR"), ("on", "true")]), None);
+    }
 
     #[test]
     fn a_segment_leads_nowhere_else() {

@@ -71,11 +71,14 @@ struct Page {
     refusal: Option<String>,
     entries: Vec<Entry>,
     is_first_page: bool,
+    /// What a form had that was refused, for another try.
+    reason: String,
+    rate: String,
     next: Option<String>,
 }
 
 pub(super) async fn page(State(ui): State<Ui>, viewer: Viewer, uri: Uri) -> Shown {
-    let pairs = Pairs::read(&uri, &["q", "cursor"])?;
+    let pairs = Pairs::read(&uri, &["q", "cursor", "reason", "ratePerS"])?;
     let q = pairs.text("q").map(str::trim).filter(|q| !q.is_empty());
     let query = |cursor| [("q", q), ("cursor", cursor)];
     let path = way("/v1/ops/parked", &query(pairs.text("cursor")));
@@ -92,6 +95,8 @@ pub(super) async fn page(State(ui): State<Ui>, viewer: Viewer, uri: Uri) -> Show
         refusal,
         entries: listed.data,
         is_first_page: pairs.text("cursor").is_none(),
+        reason: pairs.text("reason").unwrap_or_default().to_owned(),
+        rate: pairs.text("ratePerS").unwrap_or("10").to_owned(),
         next: listed.next_cursor.as_deref().map(|cursor| way("/ui/parked", &query(Some(cursor)))),
     })
 }

@@ -224,6 +224,14 @@ impl Sent {
         self.all(name).next()
     }
 
+    /// The value of a field that every form of its kind has, empty or not: `None` where it is missing or stands there
+    /// twice, which means nothing in particular.
+    pub(super) fn only(&self, name: &str) -> Option<&str> {
+        let mut named = self.0.iter().filter(|(found, _)| found == name);
+        let (_, value) = named.next()?;
+        named.next().is_none().then_some(value.trim())
+    }
+
     /// Every value of a field, such as that of ticked boxes.
     pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         let name = name.to_owned();
@@ -270,6 +278,18 @@ mod tests {
         assert_eq!(cookie(&headers, "unctual"), None);
         headers.append(COOKIE, HeaderValue::from_static("punctual=z"));
         assert_eq!(cookie(&headers, "punctual"), None, "somebody put another one beside it");
+    }
+
+    #[test]
+    fn a_field_that_must_be_there_is_there_once() {
+        let of = |pairs: &[(&str, &str)]| {
+            let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            Sent(pairs.collect()).only("on").map(str::to_owned)
+        };
+        assert_eq!(of(&[("of", "x"), ("on", " true ")]).as_deref(), Some("true"));
+        assert_eq!(of(&[("on", "")]).as_deref(), Some(""), "empty is not missing");
+        assert_eq!(of(&[("of", "x")]), None);
+        assert_eq!(of(&[("on", "true"), ("on", "")]), None, "two of them say two things");
     }
 
     #[test]

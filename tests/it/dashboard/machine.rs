@@ -105,6 +105,9 @@ async fn a_kill_switch_is_thrown_and_released_and_everything_needs_an_administra
     let shown = browser.act(page, act, &global).await;
     assert!(shown.says("said refused"), "{}", shown.text);
     assert_eq!(api.one::<i64>("SELECT count(*) FROM kill_switches").await, 1);
+    let silent = [("kind", "currency"), ("value", "EUR"), ("reason", "x")];
+    let shown = browser.act(page, act, &silent).await;
+    assert!(shown.says("No switch was touched.") && shown.says("Let it go on"), "{}", shown.text);
     let released = [("kind", "currency"), ("value", "EUR"), ("on", "false"), ("reason", "mended")];
     let shown = browser.act(page, act, &released).await;
     assert!(shown.says("It is charged again.") && shown.says("Nothing is switched off."), "{}", shown.text);

@@ -90,12 +90,19 @@ async fn a_release_is_done_and_a_second_one_is_answered_with_how_things_stand() 
     let parked = site.parked("k1", 1_250).await;
     let way = format!("/ui/payments/{parked}");
     let mut bo = Browser::of(&site.api, "bo", &OPERATES).await;
-    let empty = bo.act(&way, &format!("{way}/redrive"), &[]).await;
+    let seen = quoted(&bo.open(&way).await.text, "name=\"version\" value=\"").to_owned();
+    let version = ("version", seen.as_str());
+    let empty = bo.act(&way, &format!("{way}/redrive"), &[version]).await;
     assert!(empty.says("said refused"), "an act has a reason: {}", empty.text);
-    let done = bo.act(&way, &format!("{way}/redrive"), &[("reason", "the gateway is back")]).await;
+    for lacks in [&[("reason", "x")][..], &[("reason", "x"), ("version", "abc")]] {
+        let refused = bo.act(&way, &format!("{way}/redrive"), lacks).await;
+        assert!(refused.says("said refused"), "what was looked at is not said: {}", refused.text);
+        assert_eq!(site.status(&parked).await, "PARKED");
+    }
+    let done = bo.act(&way, &format!("{way}/redrive"), &[("reason", "the gateway is back"), version]).await;
     assert!(done.says("said done") && done.says("It is released"), "{}", done.text);
     assert!(done.says("the gateway is back"), "the page shows who did it and why: {}", done.text);
-    let again = bo.act(&way, &format!("{way}/redrive"), &[("reason", "once more")]).await;
+    let again = bo.act(&way, &format!("{way}/redrive"), &[("reason", "once more"), version]).await;
     assert!(again.says("said answer") && again.says("The payment is not parked"), "{}", again.text);
     // Its outcome is unknown and this gateway voids nothing: a cancel is answered, too.
     let cancelled = bo.act(&way, &format!("{way}/cancel"), &[("reason", "the shop called")]).await;
@@ -109,7 +116,9 @@ async fn a_large_one_waits_for_a_second_person_who_decides_on_a_page_of_its_own(
     let way = format!("/ui/payments/{parked}");
     let scopes = ["ops:read", "ops:redrive", "ops:approve"];
     let mut bo = Browser::of(&site.api, "bo", &scopes).await;
-    let asked = bo.act(&way, &format!("{way}/redrive"), &[("reason", "back")]).await;
+    let seen = quoted(&bo.open(&way).await.text, "name=\"version\" value=\"").to_owned();
+    let fields = [("reason", "back"), ("version", seen.as_str())];
+    let asked = bo.act(&way, &format!("{way}/redrive"), &fields).await;
     assert!(asked.says("said waits"), "{}", asked.text);
     let approval = format!("/ui/approvals/{}", quoted(&asked.text, "href=\"/ui/approvals/"));
     let own = bo.open(&approval).await;
@@ -136,9 +145,23 @@ async fn what_is_ticked_becomes_a_bulk_action_that_is_started_stopped_and_counte
     let page = bo.open("/ui/parked").await;
     assert!(page.says("3 held for people") && ids.iter().all(|id| page.says(id)), "{}", page.text);
     let none = bo
-        .act("/ui/parked", "/ui/bulks", &[("which", "ticked"), ("ratePerS", "5"), ("reason", "back")])
+        .act(
+            "/ui/parked",
+            "/ui/bulks",
+            &[("which", "ticked"), ("q", "actor:tester"), ("ratePerS", "5"), ("reason", "the bank is back")],
+        )
         .await;
-    assert!(none.says("Nothing was ticked"), "{}", none.text);
+    assert!(none.says("<strong>Nothing was ticked, so nothing was made.</strong>"), "{}", none.text);
+    for typed in ["value=\"actor:tester\"", "value=\"the bank is back\"", "value=\"5\""] {
+        assert!(none.says(typed), "what was typed stays: {typed}: {}", none.text);
+    }
+    let id = ("id", ids[0].as_str());
+    for which in [&[("which", "x")][..], &[], &[("which", "all"), ("which", "ticked")], &[("which", "all")]] {
+        let fields = [which, &[id, ("q", ""), ("ratePerS", "5"), ("reason", "back")]].concat();
+        let refused = bo.act("/ui/parked", "/ui/bulks", &fields).await;
+        assert!(refused.says("Nothing was made."), "{which:?}: {}", refused.text);
+    }
+    assert_eq!(site.api.one::<i64>("SELECT count(*) FROM bulk_redrives").await, 0);
     let fields = [
         ("which", "ticked"),
         ("id", ids[0].as_str()),
@@ -180,10 +203,13 @@ async fn a_refund_that_cannot_be_is_answered_and_what_is_no_amount_is_not_all_of
     let parked = site.parked("k1", 1_250).await;
     let way = format!("/ui/payments/{parked}");
     let mut bo = Browser::of(&site.api, "bo", &OPERATES).await;
-    let fields = [("key", "ui-1"), ("gatewayReference", "ch_1"), ("reason", "it was wrong")];
+    let fields = [("amount", ""), ("key", "ui-1"), ("gatewayReference", "ch_1"), ("reason", "it was wrong")];
     let refused = bo.act(&way, &format!("{way}/refund"), &fields).await;
     assert!(refused.says("said answer"), "nothing was charged: {}", refused.text);
     let half = [("amount", "12.50"), ("key", "ui-2"), ("gatewayReference", "ch_1"), ("reason", "x")];
     let refused = bo.act(&way, &format!("{way}/refund"), &half).await;
     assert!(refused.says("said refused"), "an amount that is no number is not all of it: {}", refused.text);
+    let none = [("key", "ui-3"), ("gatewayReference", "ch_1"), ("reason", "x")];
+    let refused = bo.act(&way, &format!("{way}/refund"), &none).await;
+    assert!(refused.says("said refused"), "nor is a form without one: {}", refused.text);
 }
