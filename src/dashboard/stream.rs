@@ -4,7 +4,7 @@
 //! cost little more than one. An event is the state and not a change, so nothing is lost between two streams: a page
 //! that comes again with the number of what it has (`Last-Event-ID`, or `after` where a script connects anew) hears
 //! nothing before something else is there, and otherwise the newest at once. A login that has ended or whose key was
-//! revoked is told so and gets nothing more. Places are bounded.
+//! revoked is told so, and its stream ends there. Places are bounded.
 //!
 //! Pages close it while their tab is hidden, and put nothing into a page in which somebody is at work: that is the
 //! script's part (`assets/punctual.js`).
@@ -44,7 +44,15 @@ pub(super) async fn get(State(ui): State<Ui>, viewer: Viewer, uri: Uri, headers:
     let after =
         form_urlencoded::parse(query).find(|(name, _)| name == "after").map(|(_, id)| id.into_owned());
     let last = headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
-    let open = Open { shots: ui.pulse(), ui, viewer, has: last.or(after), greeted: false, _place: place };
+    let open = Open {
+        shots: ui.pulse(),
+        ui,
+        viewer,
+        has: last.or(after),
+        greeted: false,
+        gone: false,
+        _place: place,
+    };
     let frames = stream::unfold(open, |mut open| async move {
         open.next().await.map(|bytes| (Ok::<_, Infallible>(bytes), open))
     });
@@ -63,6 +71,8 @@ struct Open {
     /// The number of what the page has.
     has: Option<String>,
     greeted: bool,
+    /// It was told that its login is gone: nothing follows, and its place is free.
+    gone: bool,
     _place: OwnedSemaphorePermit,
 }
 
@@ -73,7 +83,7 @@ impl Open {
             return Some(Bytes::from(format!("retry: {AGAIN_MS}\n: here\n\n")));
         }
         loop {
-            if self.ui.is_stopped() {
+            if self.gone || self.ui.is_stopped() {
                 return None;
             }
             let shot = self.shots.borrow_and_update().clone();
@@ -82,6 +92,7 @@ impl Open {
             {
                 self.has = Some(self.ui.id_of(&shot));
                 if !self.may_still_look().await? {
+                    self.gone = true;
                     return Some(Bytes::from_static(b"event: gone\ndata: \n\n"));
                 }
                 return Some(self.ui.frames(&shot).await);

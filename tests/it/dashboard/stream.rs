@@ -28,6 +28,7 @@ impl Stream {
     async fn is_told_to_go(&mut self) {
         while let Some(event) = self.event().await {
             if event.contains("event: gone") {
+                assert_eq!(self.event().await, None, "its place is free then");
                 return;
             }
         }
