@@ -89,7 +89,13 @@ pub(super) async fn theme(State(ui): State<Ui>, sent: Sent) -> Shown {
 /// A path of the dashboard.
 fn is_ours(path: &str) -> bool {
     let is_below = path == "/ui" || path.starts_with("/ui/") || path.starts_with("/ui?");
-    is_below && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\') && !path.contains("//")
+    let is_plain = path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\') && !path.contains("//");
+    // A browser goes up by these, also where a dot is written as its code.
+    let only = path.split(['?', '#']).next().unwrap_or_default();
+    let goes_up = only
+        .split('/')
+        .any(|part| matches!(part.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | ".."));
+    is_below && is_plain && !goes_up
 }
 
 impl Ui {
@@ -154,7 +160,13 @@ mod tests {
 
     #[test]
     fn the_way_on_never_leads_elsewhere() {
-        for path in ["/ui", "/ui/payments?q=status:PARKED", "/ui?x=1"] {
+        for path in [
+            "/ui",
+            "/ui/payments?q=status:PARKED",
+            "/ui?x=1",
+            "/ui/payments?q=due:..2026/..",
+            "/ui/runbooks/a.b",
+        ] {
             assert!(is_ours(path), "{path}");
         }
         for path in [
@@ -166,6 +178,14 @@ mod tests {
             "https://evil.example/ui",
             "/ui/\\evil",
             "/ui/\r\nx",
+            "/ui/../../v1/ops/acts",
+            "/ui/..",
+            "/ui/..?x=1",
+            "/ui/payments/./x",
+            "/ui/%2e%2E/v1/ops/acts",
+            "/ui/.%2e/v1/ops/acts",
+            "/ui/%2E",
+            "/ui/..#x",
         ] {
             assert!(!is_ours(path), "{path:?}");
         }
