@@ -78,6 +78,12 @@ struct May {
 }
 
 #[derive(Debug, Deserialize)]
+struct Offers {
+    gateway: String,
+    refunds: bool,
+}
+
+#[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Waiting {
     approval_id: Uuid,
@@ -131,6 +137,10 @@ struct Page {
     acts: Vec<Act>,
     raw: String,
     secrets: Option<Secrets>,
+    /// One of its refunds is allowed and waits for the days of its gateway to be compared.
+    refund_is_held: bool,
+    /// Workers of its gateway refund.
+    offers_refunds: bool,
     /// Of a refund that is asked for from this page, however often its form is sent.
     key: Uuid,
 }
@@ -248,6 +258,8 @@ impl Ui {
         let standing = self.standing(ActorId(record.actor_id), id).await?;
         let payment = story::payment(standing.clone()).map_err(unreadable)?;
         let operators = self.operators(viewer, id, &payment, seen).await?;
+        let refund_is_held = self.holds(viewer, &operators.refunds).await;
+        let offers_refunds = self.offers_refunds(viewer, &record.gateway).await?;
         let story = Story::of(&payment, history, &operators, &self.0.config.kafka).map_err(unreadable)?;
         let made: Vec<(Option<Status>, Status)> = rows.data.iter().map(|row| (row.from, row.to)).collect();
         show::page(&Page {
@@ -261,8 +273,16 @@ impl Ui {
             acts: acts.data,
             raw: serde_json::to_string_pretty(&standing).unwrap_or_default(),
             secrets,
+            refund_is_held,
+            offers_refunds,
             key: self.0.intake.fresh_id(),
         })
+    }
+
+    /// Do the workers of this gateway refund?
+    async fn offers_refunds(&self, viewer: &Viewer, gateway: &str) -> Result<bool, Problem> {
+        let listed: Listed<Offers> = self.look(viewer, "/v1/ops/gateways").await?;
+        Ok(listed.data.iter().any(|one| one.gateway == gateway && one.refunds))
     }
 
     /// The payment as its client has it, without what is the client's own.

@@ -72,7 +72,7 @@ texts! { RefundRefused, "Why a refund cannot be asked for.":
     NotCharged = "not_charged": "It is open, or it ended without a charge that anybody knows of.",
     Quarantined = "quarantined": "The database was restored or promoted and is not released yet.",
     ReferenceUnknown = "reference_unknown": "The gateway never named this charge for this payment.",
-    NotOffered = "not_offered": "Refunds are not configured for this gateway.",
+    NotOffered = "not_offered": "Refunds are not configured for this gateway: `gateway.refunds` is not set at its workers.",
     ReferenceTaken = "reference_taken": "This charge pays for another payment.",
     NothingLeft = "nothing_left": "All of the charge is given back, or promised back.",
     AboveCharge = "above_charge": "More than is left of the charge.",

@@ -2,6 +2,7 @@
 
 use super::browser::Browser;
 use crate::operations::http::Site;
+use crate::operations::reconciliations::line;
 use punctual::schedule::BulkTerms;
 
 const OPERATES: [&str; 3] = ["ops:read", "ops:redrive", "ops:refund"];
@@ -212,4 +213,39 @@ async fn a_refund_that_cannot_be_is_answered_and_what_is_no_amount_is_not_all_of
     let none = [("key", "ui-3"), ("gatewayReference", "ch_1"), ("reason", "x")];
     let refused = bo.act(&way, &format!("{way}/refund"), &none).await;
     assert!(refused.says("said refused"), "nor is a form without one: {}", refused.text);
+}
+
+#[tokio::test]
+async fn a_refund_is_offered_where_the_gateway_has_it_and_is_not_called_done_before_it_is_sent() {
+    let site = Site::new().await;
+    let payment = site.parked("k1", 1_250).await;
+    site.reported(vec![line(1, &format!("{payment}:0"), "ch_7", 1_250)]).await;
+    let item = format!("/ui/reconciliation/items/{}", site.item_of(&payment).await["itemId"]);
+    let way = format!("/ui/payments/{payment}");
+    let mut bo = Browser::of(&site.api, "bo", &OPERATES).await;
+    bo.act(&item, &format!("{item}/repair"), &[("reason", "line 2 of the report")]).await;
+    let form = format!("action=\"{way}/refund\"");
+    let page = bo.open(&way).await;
+    assert!(
+        page.says("ch_7") && !page.says(&form) && page.says("<code>gateway.refunds</code>"),
+        "{}",
+        page.text
+    );
+    let fields = [("amount", ""), ("key", "ui-1"), ("gatewayReference", "ch_7"), ("reason", "sent back")];
+    let refused = bo.act(&way, &format!("{way}/refund"), &fields).await;
+    assert!(refused.says("said answer") && refused.says("gateway.refunds"), "{}", refused.text);
+    let offers = "INSERT INTO gateways (name, account, offers_refunds) VALUES ('sandbox', 'a', true)
+                  ON CONFLICT (name) DO UPDATE SET offers_refunds = true RETURNING name";
+    site.api.one::<String>(offers).await;
+    assert!(bo.open(&way).await.says(&form));
+    let asked = bo.act(&way, &format!("{way}/refund"), &fields).await;
+    assert!(asked.says("said waits"), "{}", asked.text);
+    let approval = format!("/ui/approvals/{}", quoted(&asked.text, "href=\"/ui/approvals/"));
+    let mut ana = Browser::of(&site.api, "ana", &["ops:read", "ops:refund", "ops:approve"]).await;
+    let done = ana.act(&approval, &format!("{approval}/approve"), &[("reason", "I looked")]).await;
+    for text in ["It is approved: a worker sends it.", "A second person allowed it; a worker sends it."] {
+        assert!(done.says(text), "{text}: {}", done.text);
+    }
+    assert!(done.says(&format!("href=\"{way}\">Show the payment")), "{}", done.text);
+    assert!(!done.says("carried out") && !done.says("Refunds of its gateway wait"), "{}", done.text);
 }
