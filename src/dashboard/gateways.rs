@@ -91,7 +91,7 @@ impl Gateway {
             "paused" => ("parked", "▮▮", "paused by a person"),
             "killed" => ("failed", "✕", "switched off"),
             "broken" => ("failed", "⚡", "breaker open"),
-            "probing" => ("processing", "◐", "probing"),
+            "probing" => ("bad", "▲", "still broken: probing"),
             "asked_to_wait" => ("unknown", "…", "asked to wait"),
             other => ("quiet", "?", other),
         };
@@ -110,14 +110,37 @@ impl Gateway {
                  by itself then. Look at the gateway's own status page first. If it stays so, pause it with a reason, so \
                  that others know."
             }
-            "probing" => "One call finds out whether it is back. Nothing has to be done.",
+            "probing" => {
+                "Still broken: one call is trying whether it is back, and nothing else is charged there. It goes on by \
+                 itself once a call is answered."
+            }
             "asked_to_wait" => "It asked us to wait, and we do; it goes on by itself.",
             _ => "",
         }
     }
 
+    /// What to do about that, step by step.
+    fn runbook(&self) -> Option<&'static str> {
+        matches!(self.status.as_str(), "broken" | "probing").then_some("BreakerOpen")
+    }
+
+    /// How its breaker stands: an open one lets nothing through, which not everybody knows.
     fn breaker_words(&self) -> &str {
         crate::story::breaker(&self.breaker.state)
+    }
+
+    /// What its instant is.
+    fn breaker_until(&self) -> &'static str {
+        if self.breaker.state == "half_open" { "that call has until" } else { "tried again from" }
+    }
+
+    /// How often in a row it opened; nothing where it never did. It stays known for a while behind the closing.
+    fn failed(&self) -> String {
+        match self.breaker.trips {
+            0 => String::new(),
+            1 => "opened once".to_owned(),
+            trips => format!("opened {} times in a row", text::count(trips)),
+        }
     }
 
     /// Where an act on it is sent.
@@ -262,6 +285,27 @@ mod tests {
         }
         assert_eq!(of(&[("kind", "global"), ("on", "false")]).as_deref(), Some("global all false"));
         assert_eq!(of(&[("kind", "global"), ("value", "EUR"), ("on", "true")]), None);
+    }
+
+    #[test]
+    fn a_gateway_that_is_being_probed_is_still_broken() {
+        let of = |status: &str, state: &str, trips: i64| {
+            let found = json!({"gateway": "sandbox", "account": "a", "status": status, "paused": null, "killSwitches": [],
+                "breaker": {"state": state, "until": null, "trips": trips}, "askedToWaitUntil": null, "rate": null,
+                "calls": {"lastTenSeconds": 0, "failed": 0}, "inFlight": 1, "workers": []});
+            serde_json::from_value::<Gateway>(found).unwrap()
+        };
+        let probing = of("probing", "half_open", 7);
+        assert!(probing.chip().to_string().contains("class=\"chip bad\""), "{}", probing.chip());
+        assert!(probing.means().starts_with("Still broken: one call is trying"), "{}", probing.means());
+        assert_eq!(
+            (probing.failed().as_str(), probing.runbook()),
+            ("opened 7 times in a row", Some("BreakerOpen"))
+        );
+        assert!(probing.breaker_words().starts_with("half open: "), "{}", probing.breaker_words());
+        assert_eq!(of("broken", "open", 1).runbook(), Some("BreakerOpen"));
+        let open = of("open", "closed", 0);
+        assert_eq!((open.means(), open.failed().as_str(), open.runbook()), ("", "", None));
     }
 
     #[test]

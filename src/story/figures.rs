@@ -222,6 +222,7 @@ pub fn breaker(state: &str) -> &str {
     match state {
         "closed" => "closed: calls go through",
         "open" => "open: no calls go through",
+        "half_open" => "half open: one call is trying, no others go through",
         other => other,
     }
 }
