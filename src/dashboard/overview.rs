@@ -124,7 +124,8 @@ const WAYS: [&str; 7] = [
 fn tiles(seen: &Seen, hour: &Hour, minutes: &[Minute], account: &Account) -> Vec<Tile> {
     let waits = seen.pulse.as_ref().map(|pulse| waits(&pulse.waiting));
     let whole = minutes.iter().rev().find(|minute| minute.due.is_some()).map(|minute| minute.completed);
-    let late = story::lateness(hour.percentile(500).zip(hour.percentile(990)), hour.broken());
+    let oldest = waits.map(|waits| waits.oldest_due).unwrap_or_default();
+    let late = story::lateness(hour.percentile(500).zip(hour.percentile(990)), hour.broken(), oldest);
     let figures = [late, story::completed(hour.completed, whole)]
         .into_iter()
         .chain(story::waiting(&waits.unwrap_or_default()))
@@ -172,7 +173,7 @@ fn parts(hour: &Hour) -> Vec<Part> {
     let all = [
         ("completed", "completed", hour.completed),
         ("will be tried again", "pending", hour.retried),
-        ("unknown", "unknown", hour.unknown),
+        ("were unknown for a while", "unknown", hour.unknown),
         ("parked", "parked", hour.parked),
         ("failed", "failed", hour.failed),
         ("cancelled", "cancelled", hour.cancelled),
@@ -199,7 +200,7 @@ fn row(seen: &Seen, standing: &GatewayStanding) -> Row {
         name: standing.name.0.clone(),
         chip: match stands {
             Some(Stood::Open) => text::chip("bad", "▲", "breaker open"),
-            Some(Stood::Probing) => text::chip("look", "△", "probing"),
+            Some(Stood::Probing) => text::chip("bad", "▲", "still broken: probing"),
             Some(Stood::Paused) => text::chip("look", "▮▮", "paused"),
             Some(Stood::Closed) => text::chip("good", "✓", "takes charges"),
             None => text::chip("quiet", "", "not looked at"),

@@ -74,21 +74,32 @@ pub fn within(late: Late) -> String {
     }
 }
 
-/// Lateness of the first claims: the median, the 99th percentile, and how many were later than the promise.
+/// Lateness of the first claims: the median, the 99th percentile, and how many were later than the promise. What nobody
+/// has claimed yet is in none of them, so the oldest that is due counts too: the promise breaks while it waits.
 #[must_use]
-pub fn lateness(p50_p99: Option<(Late, Late)>, broken: i64) -> Figure {
+pub fn lateness(p50_p99: Option<(Late, Late)>, broken: i64, oldest_due: Duration) -> Figure {
     let label = "Lateness p50 / p99";
-    let Some((p50, p99)) = p50_p99 else {
-        let note = "nothing fell due in the last hour".to_owned();
-        return Figure { label, value: "–".into(), note, tone: Tone::Quiet };
+    let value =
+        p50_p99.map_or_else(|| "–".to_owned(), |(p50, p99)| format!("{} / {}", within(p50), within(p99)));
+    if oldest_due > promise() {
+        let note = format!("the oldest waits for {} now", age(oldest_due));
+        return Figure { label, value, note, tone: Tone::Bad };
+    }
+    let Some((_, p99)) = p50_p99 else {
+        let note = "nothing was claimed in the last hour".to_owned();
+        return Figure { label, value, note, tone: Tone::Quiet };
     };
     let is_p99_kept = matches!(p99, Late::Below(ms) if ms <= PROMISE_MS);
     let (tone, note) = match (broken, is_p99_kept) {
-        (0, _) => (Tone::Good, "every one within 60 s".to_owned()),
+        (0, _) => (Tone::Good, "every claim within 60 s".to_owned()),
         (_, true) => (Tone::Look, format!("{} later than 60 s", count(broken))),
         (_, false) => (Tone::Bad, format!("{} later than 60 s", count(broken))),
     };
-    Figure { label, value: format!("{} / {}", within(p50), within(p99)), note, tone }
+    Figure { label, value, note, tone }
+}
+
+fn promise() -> Duration {
+    Duration::from_millis(u64::from(PROMISE_MS.unsigned_abs()))
 }
 
 /// What was completed, with what was in the last minute that is over; `None`: nobody adds minutes up.
@@ -132,7 +143,7 @@ fn age(age: Duration) -> String {
 /// What waits: for its turn, for an answer, for a person; and what is with gateways.
 #[must_use]
 pub fn waiting(of: &Waits) -> [Figure; 4] {
-    let promise = Duration::from_millis(u64::from(PROMISE_MS.unsigned_abs()));
+    let promise = promise();
     let due = Figure {
         label: "Due and waiting",
         value: bounded(of.due),
@@ -256,16 +267,30 @@ mod tests {
 
     #[test]
     fn lateness_is_bad_where_the_promise_breaks_for_more_than_one_in_a_hundred() {
+        let at_once = Duration::ZERO;
         let of = |p99, broken| {
-            let figure = lateness(Some((Late::Below(50), p99)), broken);
+            let figure = lateness(Some((Late::Below(50), p99)), broken, at_once);
             (figure.value, figure.note, figure.tone)
         };
-        let fine = ("< 50 ms / < 1.0 s".into(), "every one within 60 s".into(), Tone::Good);
+        let fine = ("< 50 ms / < 1.0 s".into(), "every claim within 60 s".into(), Tone::Good);
         assert_eq!(of(Late::Below(1_000), 0), fine);
         assert_eq!(of(Late::Below(60_000), 3).2, Tone::Look);
         assert_eq!(of(Late::Below(600_000), 3).2, Tone::Bad);
         assert_eq!(of(Late::Beyond(600_000), 3).0, "< 50 ms / > 10 min");
-        assert_eq!(lateness(None, 0).value, "–");
+        assert_eq!(lateness(None, 0, at_once).value, "–");
+    }
+
+    #[test]
+    fn lateness_is_bad_while_somebody_waits_for_longer_than_the_promise() {
+        let of = |claimed: Option<(Late, Late)>, seconds| {
+            let figure = lateness(claimed, 0, Duration::from_secs(seconds));
+            (figure.note, figure.tone)
+        };
+        let fast = Some((Late::Below(50), Late::Below(1_000)));
+        assert_eq!(of(fast, 60).1, Tone::Good);
+        let waits = ("the oldest waits for 2 min now".to_owned(), Tone::Bad);
+        assert_eq!(of(fast, 120), waits);
+        assert_eq!(of(None, 120), waits, "also where nothing is claimed at all, as in quarantine");
     }
 
     #[test]

@@ -45,7 +45,7 @@ fn a_usual_terminal_shows_what_is_wrong_first_then_every_figure_curve_gateway_an
         at("look at the gateway; it closes by itself"),
         at("▲ Due and waiting            7                   the oldest for 1 min"),
         at("△ Parked                     10,000+             wait for a person"),
-        at("Last hour: completed 1,770, will be tried again 5, unknown 4, parked 3"),
+        at("Last hour: completed 1,770, will be tried again 5, were unknown for a while 4,"),
         at("due (59)"),
         at("completed (59)"),
         at("next hour (20)"),

@@ -254,7 +254,7 @@ impl Look {
             lease_overdue: Duration::from_secs(waiting.lease_overdue_seconds),
         };
         let mut all = vec![
-            story::lateness(late, hour.later),
+            story::lateness(late, hour.later, waits.oldest_due),
             story::completed(hour.completed, whole.map(|minute| minute.completed)),
         ];
         all.extend(story::waiting(&waits));
@@ -290,7 +290,7 @@ impl Look {
         [
             ("completed", hour.completed),
             ("will be tried again", hour.retried),
-            ("unknown", hour.unknown),
+            ("were unknown for a while", hour.unknown),
             ("parked", hour.parked),
             ("failed", hour.failed),
             ("cancelled", hour.cancelled),
@@ -389,7 +389,7 @@ pub(super) mod tests {
         assert_eq!(
             told,
             [
-                of("Lateness p50 / p99", "< 50 ms / < 250 ms", "2 later than 60 s"),
+                of("Lateness p50 / p99", "< 50 ms / < 250 ms", "the oldest waits for 1 min now"),
                 of("Completed in the last hour", "1,770", "59 in the last whole minute"),
                 of("Due and waiting", "7", "the oldest for 1 min"),
                 of("Outcome unknown", "4", "the oldest for 30 s; they are asked about"),
