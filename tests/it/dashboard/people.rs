@@ -32,6 +32,9 @@ async fn payments_are_found_by_the_filter_and_a_mistake_is_told_on_the_page() {
     let wrong = browser.open("/ui/payments?q=stauts:PARKED").await;
     assert!(wrong.says("This filter cannot be read.") && wrong.says("At character 1: no such name"));
     assert!(wrong.says("value=\"stauts:PARKED\""), "what was typed stays: {}", wrong.text);
+    for said in ["None passes.", "At least", "<caption>", "0 payments"] {
+        assert!(!wrong.says(said), "nothing was looked for: {said}: {}", wrong.text);
+    }
     assert_eq!(browser.get("/ui/payments?nonsense=1").await.status, 400);
     let led = browser.get(&format!("/ui/payments?q={parked}")).await;
     assert_eq!(led.leads_to(), format!("/ui/payments/{parked}"), "an id alone leads to its page");
