@@ -147,13 +147,16 @@ pub(super) fn lineage(seen: &Durability) -> Finding {
         Lineage::Released => Finding::fine(Check::Lineage, "released"),
         Lineage::Quarantined => {
             let saw = seen.quarantine.as_ref().map_or_else(
-                || "another system identifier, timeline, database or table than the released one".to_owned(),
-                |(since, why)| format!("since {}: {why}", text_of(*since)),
+                || {
+                    "nothing is charged: another system identifier, timeline, database or table than the released one"
+                        .to_owned()
+                },
+                |(since, why)| format!("nothing is charged since {}: {why}", text_of(*since)),
             );
             Finding::bad(
                 Check::Lineage,
                 saw,
-                "nothing is charged: this database may have forgotten charges",
+                "this database may have forgotten charges",
                 "reconcile the lost time, then release: `punctual quarantine show` says what is missing",
             )
             .runbook("Quarantined")

@@ -92,7 +92,8 @@ fn a_standby_cannot_be_written_to_and_a_quarantine_says_since_when_and_why() {
     let found = lineage(&held);
     assert_eq!(found.level, Level::Bad);
     assert!(
-        found.saw.starts_with("since 2026-11-29 ") && found.saw.ends_with("ahead of its row"),
+        found.saw.starts_with("nothing is charged since 2026-11-29 ")
+            && found.saw.ends_with("ahead of its row"),
         "{found:?}"
     );
     let restored = Durability { lineage: Lineage::Quarantined, ..server() };
