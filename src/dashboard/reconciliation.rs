@@ -10,11 +10,14 @@ use super::text::{self, Html};
 use super::viewer::Sent;
 use super::{Frame, Place, Ui, Viewer};
 use crate::domain::ids::PaymentId;
+use crate::domain::matching::Class;
+use crate::domain::repair::NotRepaired;
 use askama::Template;
 use axum::extract::{Path, Query, State};
 use chrono::{DateTime, Days, NaiveDate, Utc};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use uuid::Uuid;
 
 /// Differences of a page, and reports shown.
 const MOST: u32 = 50;
@@ -57,6 +60,7 @@ struct Item {
     advice: String,
     status: String,
     payment_id: Option<PaymentId>,
+    refund_id: Option<Uuid>,
     gateway_reference: Option<String>,
     field: Option<String>,
     ours: Option<String>,
@@ -142,6 +146,53 @@ impl Item {
             (Some(minor), Some(currency)) => text::amount(minor, currency),
             _ => text::nothing(),
         }
+    }
+
+    /// One side of what differs, where that is an amount: in minor units.
+    fn minor(&self, side: &Option<String>) -> Option<i64> {
+        let is_amount = matches!(self.field.as_deref(), Some("amount" | "net"));
+        side.as_deref().filter(|_| is_amount && self.currency.is_some())?.parse().ok()
+    }
+
+    fn code(&self) -> &str {
+        self.currency.as_deref().unwrap_or("")
+    }
+
+    fn why_not(&self) -> Option<NotRepaired> {
+        self.not_repaired.as_deref().and_then(NotRepaired::from_text)
+    }
+
+    /// Why its line repaired nothing, in a sentence.
+    fn not_repaired_words(&self) -> &str {
+        match self.why_not() {
+            Some(why) => why.explanation(),
+            None => self.not_repaired.as_deref().unwrap_or(""),
+        }
+    }
+
+    /// No repair by this line ever succeeds.
+    fn is_beyond_repair(&self) -> bool {
+        match self.why_not() {
+            Some(NotRepaired::NothingToRepair | NotRepaired::OtherGateway | NotRepaired::OnRecord) => true,
+            Some(
+                NotRepaired::NoSuchItem
+                | NotRepaired::NotOpen
+                | NotRepaired::NoSuchPayment
+                | NotRepaired::Changed
+                | NotRepaired::InFlight
+                | NotRepaired::ReferenceMissing
+                | NotRepaired::ReferenceTaken
+                | NotRepaired::AboveCharge
+                | NotRepaired::NeedsPerson
+                | NotRepaired::NeedsApproval,
+            )
+            | None => false,
+        }
+    }
+
+    /// What is left to do about it is to give money back from the payment's page.
+    fn is_to_refund(&self) -> bool {
+        self.why_not() == Some(NotRepaired::OnRecord) || self.class == Class::DuplicateCharge.as_str()
     }
 
     /// Where an act on it is sent.

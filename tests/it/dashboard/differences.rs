@@ -84,3 +84,33 @@ async fn a_difference_of_nobodys_payment_is_dismissed_with_its_reason_and_stays_
     assert!(bo.open("/ui/reconciliation?status=dismissed").await.says(&way));
     assert!(!bo.open("/ui/reconciliation?status=waiting").await.says(&way));
 }
+
+#[tokio::test]
+async fn a_difference_says_both_amounts_why_it_was_not_repaired_and_what_is_left_to_do() {
+    let site = Site::new().await;
+    let payment = site.parked("k1", 1_250).await;
+    site.reported(vec![line(1, &format!("{payment}:0"), "ch_7", 1_250)]).await;
+    let way = way_of(&site, &payment).await;
+    let mut bo = Browser::of(&site.api, "bo", &DECIDES).await;
+    let page = bo.open(&way).await;
+    assert!(
+        offers(&page, &way, "repair") && page.says("/ui/runbooks/ReconciliationDiffers"),
+        "{}",
+        page.text
+    );
+    assert!(
+        page.says(&format!("<a href=\"/ui/payments/{payment}\">Look at the payment</a>")),
+        "{}",
+        page.text
+    );
+    let told = "UPDATE reconciliation_items SET field = 'amount', ours = '1250', theirs = '130000',
+                not_repaired = 'on_record' RETURNING field";
+    site.api.one::<String>(told).await;
+    let page = bo.open(&way).await;
+    for text in ["12.50 EUR", "1,300.00 EUR", "The charge is on record by its name; it can be refunded"] {
+        assert!(page.says(text), "{text}: {}", page.text);
+    }
+    assert!(page.says("Give it back from the payment's page"), "{}", page.text);
+    assert!(!page.says("130000") && !page.says("on_record"), "{}", page.text);
+    assert!(!offers(&page, &way, "repair") && offers(&page, &way, "dismiss"), "{}", page.text);
+}
