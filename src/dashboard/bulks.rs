@@ -50,6 +50,11 @@ impl Bulk {
         self.preview.count.max(self.looked_at()).max(1)
     }
 
+    /// Of those that it was made for, so many were released or decided by others before it came to them.
+    fn gone_meanwhile(&self) -> i64 {
+        if self.is_done() { (self.preview.count - self.looked_at()).max(0) } else { 0 }
+    }
+
     fn asked_for(&self) -> String {
         if self.filter.is_empty() {
             return "everything that is parked".to_owned();
@@ -222,6 +227,19 @@ mod tests {
         ] {
             assert!(of(refused).is_err(), "{refused:?}");
         }
+    }
+
+    #[test]
+    fn those_that_others_dealt_with_are_counted_once_it_is_done() {
+        let of = |status: &str, outcomes: Value| {
+            let bulk = json!({"bulkId": ID, "status": status, "askedBy": "key:bo", "reason": "back", "filter": {},
+                "ratePerS": 5, "preview": {"count": 263, "byReason": {}, "amounts": {}, "needsApproval": 0},
+                "createdAt": "2030-01-31T09:00:00Z", "startedAt": null, "finishedAt": null, "outcomes": outcomes});
+            serde_json::from_value::<Bulk>(bulk).unwrap().gone_meanwhile()
+        };
+        assert_eq!(of("done", json!({"redriven": 80, "needs_approval": 3})), 180);
+        assert_eq!(of("running", json!({"redriven": 80})), 0, "it goes on");
+        assert_eq!(of("done", json!({"redriven": 264})), 0, "one was parked since");
     }
 
     #[test]
