@@ -14,6 +14,7 @@ use axum::http::Method;
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -32,6 +33,10 @@ struct SeenDue {
     first_at: Option<DateTime<Utc>>,
     drained_at: Option<DateTime<Utc>>,
 }
+
+/// Records that were read a moment ago are unread until the next commit says so. A worker that is behind leaves payments
+/// waiting: while none that is due waits for longer than this, none is.
+const MOMENT: Duration = Duration::from_secs(15);
 
 /// The bucket of what is due already.
 const NOW: &str = "now";
@@ -58,10 +63,12 @@ struct Page {
     buckets: Vec<Bucket>,
     /// Of all buckets.
     due: i64,
-    /// Records that lie in Kafka; unknown where Kafka was not seen.
+    /// Records that lie in the minutes of the ring, as the table has them; unknown where Kafka was not seen.
     staged: Option<i64>,
-    /// Those of them that are due already and that nobody has read.
+    /// Records of what is due already that nobody has read, as the table has them in the row `now`.
     behind: Option<i64>,
+    /// What is due waits for longer than a moment.
+    is_late: bool,
 }
 
 impl Page {
@@ -89,8 +96,13 @@ impl Bucket {
         format!("{}: {} due, {staged} published, {lag} unread", self.minute, text::count(self.due))
     }
 
-    fn is_behind(&self) -> bool {
-        self.slot == NOW && self.lag.is_some_and(|lag| lag > 0)
+    /// What is due already, and not of the ring.
+    fn is_now(&self) -> bool {
+        self.slot == NOW
+    }
+
+    fn is_unread(&self) -> bool {
+        self.is_now() && self.lag.is_some_and(|lag| lag > 0)
     }
 }
 
@@ -106,10 +118,27 @@ pub(super) async fn page(State(ui): State<Ui>, viewer: Viewer) -> Shown {
     };
     let frame = ui.frame(&viewer, Place::Buckets).await;
     let due = buckets.iter().map(|bucket| bucket.due).sum();
-    let staged = buckets.iter().map(|bucket| bucket.staged).sum();
-    let behind = buckets.iter().filter(|bucket| bucket.slot == NOW).map(|bucket| bucket.lag).sum();
-    let behind = if unseen.is_some() { None } else { behind };
-    show::page(&Page { frame, unseen, buckets: shaded(buckets), due, staged, behind })
+    let (staged, behind) = if unseen.is_some() { (None, None) } else { (ahead(&buckets), unread(&buckets)) };
+    let is_late = behind.is_some_and(|behind| behind > 0) && ui.is_late().await;
+    show::page(&Page { frame, unseen, buckets: shaded(buckets), due, staged, behind, is_late })
+}
+
+/// Records that wait in the ring for their minute; what was published as due at once waits for none.
+fn ahead(buckets: &[Bucket]) -> Option<i64> {
+    buckets.iter().filter(|bucket| !bucket.is_now()).map(|bucket| bucket.staged).sum()
+}
+
+fn unread(buckets: &[Bucket]) -> Option<i64> {
+    buckets.iter().filter(|bucket| bucket.is_now()).map(|bucket| bucket.lag).sum()
+}
+
+impl Ui {
+    /// Does anything that is due wait for longer than a moment, or is that not known?
+    async fn is_late(&self) -> bool {
+        let shot = self.shot().await;
+        let pulse = shot.as_ref().and_then(|shot| shot.seen.pulse.as_ref());
+        pulse.is_none_or(|pulse| pulse.waiting.oldest_due.iter().any(|(_, overdue)| *overdue > MOMENT))
+    }
 }
 
 fn of_ring(seen: Vec<Seen>) -> Vec<Bucket> {
@@ -154,4 +183,26 @@ fn shaded(mut buckets: Vec<Bucket>) -> Vec<Bucket> {
         bucket.heat = heat(bucket.due, most);
     }
     buckets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_figures_above_the_table_are_sums_of_its_columns() {
+        let of = |bucket: &str, slot: &str, staged: i64, lag: i64| json!({"bucket": bucket, "slot": slot, "staged": staged, "lag": lag, "due": []});
+        let seen: Vec<Seen> = serde_json::from_value(json!([
+            of("2030-01-31T09:01Z", "m01", 3, 5),
+            of("2030-01-31T09:02Z", "m02", 4, 4),
+            of("now", "now", 2, 2),
+        ]))
+        .unwrap();
+        let buckets = of_ring(seen);
+        assert_eq!(ahead(&buckets), Some(7), "what is due at once was not published ahead");
+        assert_eq!(unread(&buckets), Some(2));
+        assert_eq!(buckets.iter().map(Bucket::is_unread).collect::<Vec<_>>(), [false, false, true]);
+        assert_eq!((ahead(&[]), unread(&[])), (Some(0), Some(0)));
+    }
 }
