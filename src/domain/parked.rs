@@ -70,7 +70,7 @@ texts! { WhyNot, "Why an act is refused.":
     ChargeOnRecord = "charge_on_record": "An answer on record, or a line of a settlement report, says that it was charged: resolve it as charged, repair it by the line, or refund it.",
     DeclinedForGood = "declined_for_good": "It was declined for good, and nothing may be sent after that.",
     OpenSend = "open_send": "A send under its key has no answer, so that it may still be charged.",
-    KeyUnused = "key_unused": "Nothing was ever sent under its key: a re-drive under the same one is all it needs.",
+    KeyUnused = "key_unused": "Nothing was ever sent under its present key: a re-drive under the same one is all it needs.",
     NoChargeWanted = "no_charge_wanted": "Its deadline has passed, or its client wishes to cancel it.",
     NotProven = "not_proven": "No answer on record proves that nothing was charged under its key.",
     NeedsApproval = "needs_approval": "A second person has to approve it.",

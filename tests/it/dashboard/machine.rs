@@ -29,7 +29,9 @@ async fn each_says_so_where_nothing_is_and_offers_a_viewer_no_act() {
         assert!(!page.says("<details class=\"act\">"), "{path} offers an act: {}", page.text);
     }
     assert_eq!(browser.get("/ui/reconciliation/items/1").await.status, 404);
-    assert_eq!(browser.get("/ui/runbooks/NoSuchAlert").await.status, 404);
+    let nowhere = browser.get("/ui/runbooks/NoSuchAlert").await;
+    assert_eq!(nowhere.status, 404);
+    assert!(!nowhere.says("Try again") && nowhere.says("Go to <a href=\"/ui\">"), "{}", nowhere.text);
 }
 
 #[tokio::test]

@@ -51,6 +51,7 @@ async fn one_payment_is_shown_whole_and_its_payee_by_an_act_that_is_on_record() 
         "<title id=\"life-title\">It stands at PARKED</title>",
         "It went: PENDING, PROCESSING, PARKED.",
         "12.50 EUR",
+        ", 1 may still move money, key epoch",
         "Nothing by itself: it waits for an operator",
         "payment.parked",
         "&#34;payee&#34;: &#34;***&#34;",
