@@ -192,7 +192,9 @@ mod tests {
 
     #[test]
     fn the_figures_above_the_table_are_sums_of_its_columns() {
-        let of = |bucket: &str, slot: &str, staged: i64, lag: i64| json!({"bucket": bucket, "slot": slot, "staged": staged, "lag": lag, "due": []});
+        let of = |bucket: &str, slot: &str, staged: i64, lag: i64| {
+            json!({"bucket": bucket, "slot": slot, "staged": staged, "lag": lag, "due": []})
+        };
         let seen: Vec<Seen> = serde_json::from_value(json!([
             of("2030-01-31T09:01Z", "m01", 3, 5),
             of("2030-01-31T09:02Z", "m02", 4, 4),

@@ -290,8 +290,8 @@ mod tests {
     #[test]
     fn a_gateway_that_is_being_probed_is_still_broken() {
         let of = |status: &str, state: &str, trips: i64| {
-            let found = json!({"gateway": "sandbox", "account": "a", "status": status, "paused": null, "killSwitches": [],
-                "breaker": {"state": state, "until": null, "trips": trips}, "askedToWaitUntil": null, "rate": null,
+            let found = json!({"gateway": "sandbox", "account": "a", "status": status, "paused": null,
+                "killSwitches": [], "breaker": {"state": state, "until": null, "trips": trips}, "askedToWaitUntil": null, "rate": null,
                 "calls": {"lastTenSeconds": 0, "failed": 0}, "inFlight": 1, "workers": []});
             serde_json::from_value::<Gateway>(found).unwrap()
         };
