@@ -157,7 +157,7 @@ async fn decide(
     Path(id): Path<String>,
     sent: Sent,
     verb: &str,
-    say: impl FnOnce(&Told) -> Said,
+    say: fn(&Told) -> Said,
 ) -> Shown {
     let id = named(&id)?;
     let body = json!({"reason": sent.text("reason").unwrap_or_default()});

@@ -192,13 +192,10 @@ mod tests {
 
     #[test]
     fn the_figures_above_the_table_are_sums_of_its_columns() {
-        let of = |bucket: &str, slot: &str, staged: i64, lag: i64| {
-            json!({"bucket": bucket, "slot": slot, "staged": staged, "lag": lag, "due": []})
-        };
         let seen: Vec<Seen> = serde_json::from_value(json!([
-            of("2030-01-31T09:01Z", "m01", 3, 5),
-            of("2030-01-31T09:02Z", "m02", 4, 4),
-            of("now", "now", 2, 2),
+            {"bucket": "2030-01-31T09:01Z", "slot": "m01", "staged": 3, "lag": 5, "due": []},
+            {"bucket": "2030-01-31T09:02Z", "slot": "m02", "staged": 4, "lag": 4, "due": []},
+            {"bucket": "now", "slot": "now", "staged": 2, "lag": 2, "due": []},
         ]))
         .unwrap();
         let buckets = of_ring(seen);
