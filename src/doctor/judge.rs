@@ -296,7 +296,7 @@ pub(super) fn gateways(
         if let Some(paused) = &gateway.paused {
             let saw =
                 format!("{name}: paused by {} since {}: {}", paused.by.0, text_of(paused.at), paused.reason);
-            let fix = format!("`punctual gateway resume {name}` when its reason is gone");
+            let fix = format!("`punctual gateway resume {name} --reason <TEXT>` when its reason is gone");
             found.push(if gateway.now - paused.at > FORGOTTEN {
                 Finding::bad(Check::Gateways, saw, "nothing is charged there, for more than an hour", fix)
                     .runbook(forgotten)

@@ -204,6 +204,7 @@ fn an_open_breaker_is_bad_and_a_pause_once_it_is_an_hour_old() {
     let forgotten = gateways(&[paused(61)], &[], now());
     assert_eq!(levels(&forgotten), [Level::Bad]);
     assert!(forgotten[0].saw.contains("ann") && forgotten[0].saw.contains("maintenance"), "{forgotten:?}");
+    assert!(forgotten[0].fix.contains("`punctual gateway resume sandbox --reason"), "{forgotten:?}");
 }
 
 #[test]
