@@ -47,3 +47,33 @@ pub struct AuditCheck {
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Output,
 }
+
+impl AuditCheck {
+    /// Said last of a check that ends well without the one witness of what was charged.
+    #[must_use]
+    pub fn unlooked_at(&self) -> Option<&'static str> {
+        self.ledger.is_none().then_some(
+            "the charges were not looked at, so this does not say that nothing was paid twice: give the gateway's own \
+             ledger with --ledger",
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        asked: AuditCheck,
+    }
+
+    #[test]
+    fn a_check_without_the_ledger_says_that_it_did_not_look_at_the_charges() {
+        let asked = |line: &[&str]| Line::try_parse_from(line).unwrap().asked;
+        assert!(asked(&["check"]).unlooked_at().is_some_and(|told| told.ends_with("with --ledger")));
+        assert_eq!(asked(&["check", "--ledger", "l.ndjson"]).unlooked_at(), None);
+    }
+}

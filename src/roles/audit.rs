@@ -36,7 +36,7 @@ pub async fn audit_check(asked: AuditCheck, config: Config) -> Result<(), Ended>
     schedule.close().await;
     done?;
     cli::print(&asked.output.shown(|| report.as_table(), || report.as_json()))?;
-    if let Some(told) = unlooked_at(&asked) {
+    if let Some(told) = asked.unlooked_at() {
         cli::say(told);
     }
     match report.exit() {
@@ -44,14 +44,6 @@ pub async fn audit_check(asked: AuditCheck, config: Config) -> Result<(), Ended>
         Exit::Undecided => Err(Ended::with(Exit::Undecided, "something that was asked for is unknown")),
         _ => Ok(()),
     }
-}
-
-/// Said last of a check that ends well without the one witness of what was charged.
-fn unlooked_at(asked: &AuditCheck) -> Option<&'static str> {
-    asked.ledger.is_none().then_some(
-        "the charges were not looked at, so this does not say that nothing was paid twice: give the gateway's own \
-         ledger with --ledger",
-    )
 }
 
 async fn look(
@@ -203,23 +195,4 @@ async fn lines<T: DeserializeOwned>(
         }
     }
     lines.kept().map_err(|bad| of(&bad))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        asked: AuditCheck,
-    }
-
-    #[test]
-    fn a_check_without_the_ledger_says_that_it_did_not_look_at_the_charges() {
-        let asked = |line: &[&str]| Line::try_parse_from(line).unwrap().asked;
-        assert!(unlooked_at(&asked(&["check"])).is_some_and(|told| told.ends_with("with --ledger")));
-        assert_eq!(unlooked_at(&asked(&["check", "--ledger", "l.ndjson"])), None);
-    }
 }

@@ -279,7 +279,7 @@ mod tests {
             Line::try_parse_from(line).err().map(|error| error.to_string()).unwrap_or_default()
         };
         let amount = told(&["--amount", "-5", "--due-at", "+1h"]);
-        assert!(amount.contains("-5 is not in 1.."), "{amount}");
+        assert!(amount.contains("at least 1: 1250 for 12.50"), "{amount}");
         let due = told(&["--amount", "5", "--due-at", "-1h"]);
         assert!(due.contains("'-1h'") && due.contains("before now"), "{due}");
         let key = told(&["--amount", "5", "--due-at", "+1h", "--idempotency-key", "a\nb"]);
