@@ -31,7 +31,7 @@ const MAY_BE_UNKNOWN: &str = "min.insync.replicas";
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 
 /// After which every broker knows the settings of a topic that it knows.
-const SETTLED_WITHIN: Duration = Duration::from_secs(5);
+const SETTLED_WITHIN: Duration = Duration::from_secs(15);
 
 /// The declarations, in the order in which people meet them.
 const DECLARED: [&str; 4] = [

@@ -206,7 +206,8 @@ async fn a_bad_page_is_seen(figures: &mut Figures, window: &Window, site: &Livel
     window.console().await;
     window.asked().await;
     let worse = "const page = document.getElementById('page');
-        page.querySelector('h1').style.color = 'rgb(250, 250, 250)';
+        const head = page.querySelector('h1').style;
+        head.color = 'rgb(130, 130, 130)'; head.backgroundColor = 'rgb(120, 120, 120)';
         const field = document.createElement('input'); page.append(field);
         const picture = document.createElement('img'); picture.src = 'http://127.0.0.1:9/x.png'; page.append(picture);
         const script = document.createElement('script'); script.textContent = 'window.own = 1'; page.append(script);";
