@@ -170,9 +170,9 @@ impl Item {
         }
     }
 
-    /// No repair by this line ever succeeds.
+    /// No repair by this line ever succeeds: there is no payment of ours, or the line moves none.
     fn is_beyond_repair(&self) -> bool {
-        match self.why_not() {
+        let never = match self.why_not() {
             Some(NotRepaired::NothingToRepair | NotRepaired::OtherGateway | NotRepaired::OnRecord) => true,
             Some(
                 NotRepaired::NoSuchItem
@@ -187,7 +187,8 @@ impl Item {
                 | NotRepaired::NeedsApproval,
             )
             | None => false,
-        }
+        };
+        never || self.payment_id.is_none()
     }
 
     /// What is left to do about it is to give money back from the payment's page.

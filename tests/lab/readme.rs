@@ -109,6 +109,40 @@ fn every_setting_and_command_that_the_text_names_exists() {
     }
 }
 
+/// The anchors that a reader of Markdown makes of its headings.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let titles = text.lines().filter(|line| line.starts_with('#'));
+    let titles = titles.map(|line| line.trim_start_matches('#').trim().to_lowercase());
+    let is_kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+    titles.map(|title| title.chars().filter(is_kept).collect::<String>().replace(' ', "-")).collect()
+}
+
+/// What the links of a text lead to.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(to, _)| to)
+}
+
+#[test]
+fn every_link_leads_to_a_file_and_a_heading_that_exist() {
+    let (text, root) = (readme(), std::path::Path::new(env!("CARGO_MANIFEST_DIR")));
+    let mut followed = 0;
+    for to in links(&text).filter(|to| !to.contains("://")) {
+        let (path, heading) = to.split_once('#').unwrap_or((to, ""));
+        let file = root.join(if path.is_empty() { "README.md" } else { path });
+        let there = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{to}: {error}"));
+        assert!(heading.is_empty() || anchors(&there).contains(heading), "{to}: no such heading");
+        followed += 1;
+    }
+    assert!(followed > 15, "{followed} links were followed");
+}
+
+#[test]
+fn a_heading_is_found_by_its_words() {
+    let found = anchors("## Switches, pauses, rates\ntext\n# Why not …\n");
+    assert_eq!(found, ["switches-pauses-rates", "why-not-"].map(str::to_owned).into());
+    assert_eq!(links("see [a](#b) and [c](d.md#e).").collect::<Vec<_>>(), ["#b", "d.md#e"]);
+}
+
 /// The numbers of `R1`, `R17` and their like that stand alone in a text.
 fn rules_cited(text: &str) -> BTreeSet<u32> {
     text.split(|c: char| !c.is_alphanumeric() && c != '_')

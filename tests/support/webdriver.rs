@@ -1,12 +1,13 @@
 //! A real browser: Chromium, asked through its own driver as the WebDriver specification has it, with the few
 //! commands of its DevTools that the specification does not know.
 //!
-//! The driver and its browsers end with the value. No name is looked up but this machine's number, and what the
+//! The driver and its browsers end with the value, also where a test breaks off. No name is looked up but this machine's number, and what the
 //! browser would do of its own accord is switched off.
 
 use super::eventually;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 use std::process::Stdio;
 use std::time::Duration;
@@ -31,9 +32,19 @@ pub const SHIFT: &str = "\u{e008}";
 /// The running driver.
 #[derive(Debug)]
 pub struct Driver {
-    _child: Child,
+    child: Child,
     url: String,
     http: reqwest::Client,
+}
+
+impl Drop for Driver {
+    /// Its browsers are of its group, and would outlive it.
+    fn drop(&mut self) {
+        let group = self.child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        if let Some(group) = group {
+            let _gone = kill_process_group(group, Signal::KILL);
+        }
+    }
 }
 
 impl Driver {
@@ -47,9 +58,9 @@ impl Driver {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let child = command.kill_on_drop(true).spawn().ok()?;
+        let child = command.process_group(0).spawn().ok()?;
         let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().expect("a client");
-        let driver = Self { _child: child, url: format!("http://127.0.0.1:{port}"), http };
+        let driver = Self { child, url: format!("http://127.0.0.1:{port}"), http };
         let status = format!("{}/status", driver.url);
         eventually("the driver is ready", Duration::from_secs(20), || async {
             let answer = driver.http.get(&status).send().await.ok()?;

@@ -76,6 +76,7 @@ async fn a_difference_of_nobodys_payment_is_dismissed_with_its_reason_and_stays_
     let way = format!("/ui/reconciliation/items/{}", rest.split('"').next().expect("an end"));
     let page = bo.open(&way).await;
     assert!(page.says("none of ours") && page.says("foreign"), "{}", page.text);
+    assert!(!offers(&page, &way, "repair") && offers(&page, &way, "dismiss"), "{}", page.text);
     let refused = bo.act(&way, &format!("{way}/repair"), &[("reason", "try")]).await;
     assert!(refused.says("said answer") && offers(&refused, &way, "dismiss"), "{}", refused.text);
     let reason = [("reason", "the old system, case 7")];
