@@ -99,7 +99,7 @@ fn spans(drained: &[Drained], rate: Option<u32>) -> Vec<Span> {
         heat: heat(one.due.count, most),
         height: share(one.due.count, most),
         left: rate.map_or_else(|| "–".to_owned(), |_| text::count(one.left_at_end)),
-        drained_at: one.drained_at,
+        drained_at: one.drained_at.filter(|_| one.has_work()),
         counted_at: one.due.counted_at,
         is_over: one.left_at_end > 0,
     };

@@ -1,9 +1,9 @@
 //! When is what falls due worked off? From counts and a permitted rate, by arithmetic alone.
 //!
-//! **Promise**: the answer errs to the late side. All work of a span is taken to fall due at its start,
-//! and what was left of the spans before it is done first. It knows of no retries to come and of no
-//! payment that is not created yet, and says nothing where no rate is set: then the gateway's own speed
-//! decides, which nobody here knows.
+//! **Promise**: the answer is the earliest, and the truth comes at most the length of a span after it. All work of a
+//! span is taken to fall due with the first of it (at its start, where that is not known), and what was left of the
+//! spans before it is done first. It knows of no retries to come and of no payment that is not created yet, and says
+//! nothing where no rate is set: then the gateway's own speed decides, which nobody here knows.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Serialize;
@@ -43,11 +43,27 @@ pub struct Due {
 pub struct Drained {
     /// What falls due.
     pub due: Due,
-    /// When all of it and of what came before is worked off at the permitted rate; `None`: no rate is set,
-    /// or it lies past the calendar.
+    /// When all of it and of what came before is worked off at the permitted rate, at the earliest; `None`: no
+    /// rate is set, or it lies past the calendar.
     pub drained_at: Option<DateTime<Utc>>,
-    /// What is left of it and of what came before when the span ends; 0 where no rate is set.
+    /// What is left of it and of what came before when the span ends, at least; 0 where no rate is set.
     pub left_at_end: i64,
+}
+
+impl Due {
+    /// Before this instant nothing of it can be worked off.
+    fn begins_at(&self) -> DateTime<Utc> {
+        let first = self.first_at.filter(|_| self.precision == Precision::Exact);
+        first.map_or(self.from, |at| at.max(self.from))
+    }
+}
+
+impl Drained {
+    /// Is there anything to be worked off, of it or of what came before?
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        self.due.count > 0 || self.left_at_end > 0
+    }
 }
 
 /// Works the spans off in order, after what is `overdue` now. `rate`: requests a second, `None` for no
@@ -68,7 +84,7 @@ pub fn drain(now: DateTime<Utc>, overdue: i64, spans: &[Due], rate: Option<u32>)
     spans
         .iter()
         .map(|due| {
-            free_at = free_at.and_then(|free| after(free.max(due.from), due.count));
+            free_at = free_at.and_then(|free| after(free.max(due.begins_at()), due.count));
             let behind = free_at.map(|at| at - due.until).filter(|behind| *behind > TimeDelta::zero());
             let left = behind.and_then(|it| it.num_microseconds()).map_or(0, |us| {
                 i64::try_from(i128::from(us) * i128::from(rate) / 1_000_000).unwrap_or(i64::MAX)
@@ -123,6 +139,29 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_worked_off_before_the_first_of_it_falls_due() {
+        let mut spans = minutes(&[3, 60]);
+        spans[0].first_at = Some(start() + TimeDelta::seconds(42));
+        assert_eq!(seconds(&drain(start(), 0, &spans, Some(1))), [(45, 0), (120, 0)]);
+        assert_eq!(
+            seconds(&drain(start(), 50, &spans, Some(1))),
+            [(53, 0), (120, 0)],
+            "what is overdue is done by then"
+        );
+        // The first of a part of it need not be the first of all.
+        spans[0].precision = Precision::AtLeast;
+        assert_eq!(seconds(&drain(start(), 0, &spans, Some(1)))[0], (3, 0));
+    }
+
+    #[test]
+    fn a_span_without_work_of_its_own_has_some_while_it_is_left_from_before() {
+        let has_work = |counts: &[i64]| -> Vec<bool> {
+            drain(start(), 0, &minutes(counts), Some(1)).iter().map(Drained::has_work).collect()
+        };
+        assert_eq!(has_work(&[0, 130, 0, 0]), [false, true, true, false]);
+    }
+
+    #[test]
     fn without_a_rate_nothing_is_foretold() {
         for rate in [None, Some(0)] {
             let drained = drain(start(), 5, &minutes(&[600]), rate);
@@ -130,7 +169,40 @@ mod tests {
         }
     }
 
+    /// When the last of each span is done by a gateway that takes one at a time, each as it falls due.
+    fn one_by_one(arrivals: &[Vec<i64>], us_each: i64) -> Vec<i64> {
+        let mut free = 0;
+        let of_span = |span: &Vec<i64>| {
+            span.iter().for_each(|at| free = free.max(*at) + us_each);
+            free
+        };
+        arrivals.iter().map(of_span).collect()
+    }
+
     proptest! {
+        #[test]
+        fn the_truth_is_never_earlier_and_at_most_a_span_later(
+            mut spans in prop::collection::vec(prop::collection::vec(0_i64..60_000_000, 0..40), 1..6),
+            rate in 1_u32..20,
+            is_first_known: bool,
+        ) {
+            let mut due = minutes(&spans.iter().map(|span| i64::try_from(span.len()).unwrap()).collect::<Vec<_>>());
+            for (nth, span) in (0..).zip(&mut spans) {
+                span.sort_unstable();
+                span.iter_mut().for_each(|at| *at += 60_000_000 * nth);
+            }
+            for (one, span) in due.iter_mut().zip(&spans).filter(|_| is_first_known) {
+                one.first_at = span.first().map(|at| start() + TimeDelta::microseconds(*at));
+            }
+            let told = drain(start(), 0, &due, Some(rate));
+            let each = 1_000_000 / i64::from(rate);
+            for ((told, done), span) in told.iter().zip(one_by_one(&spans, each)).zip(&spans) {
+                let told = (told.drained_at.unwrap() - start()).num_microseconds().unwrap();
+                // Each is rounded to a microsecond at most.
+                prop_assert!(span.is_empty() || (-200..=60_000_200).contains(&(done - told)), "{} for {}", told, done);
+            }
+        }
+
         #[test]
         fn nothing_is_drained_before_it_could_be(
             counts in prop::collection::vec(0_i64..1_000_000_000, 1..60),

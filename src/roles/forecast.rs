@@ -45,7 +45,7 @@ fn as_table(forecast: &Forecast, account: &Account) -> String {
             let counted = if title == "day" { "         counted at" } else { "" };
             let _ = writeln!(text, "{title:<18}{:>14}{:>14}  worked off at{counted}", "due", "left at end");
             for one in drain(forecast.taken_at, of.overdue.count, spans, rate) {
-                if one.due.count > 0 || one.left_at_end > 0 {
+                if one.has_work() {
                     let counted = if title == "day" { second(one.due.counted_at) } else { String::new() };
                     let line = format!("{}  {counted}", line(&one, form, rate));
                     let _ = writeln!(text, "{}", line.trim_end());
