@@ -90,17 +90,35 @@ fn start(api: &Api, file: &str) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs")
 }
 
-/// Runs an import and sends it this signal once there are so many payments; the payments that there were
+/// Whoever creates this row waits while this is held; the number of the lock is this file's alone.
+async fn gate(api: &Api, row: i64) -> PgConnection {
+    let mut database = PgConnection::connect(&api.database.url).await.expect("a connection");
+    let statements = format!(
+        "DROP TRIGGER IF EXISTS gate ON payment_details;
+         CREATE OR REPLACE FUNCTION wait_at_gate() RETURNS trigger LANGUAGE plpgsql AS
+             'BEGIN PERFORM pg_advisory_xact_lock_shared(711); RETURN NEW; END';
+         CREATE TRIGGER gate BEFORE INSERT ON payment_details FOR EACH ROW
+             WHEN (NEW.external_id = 'row-{row}') EXECUTE FUNCTION wait_at_gate();
+         SELECT pg_advisory_lock(711)"
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(statements)).execute(&mut database).await.expect("a gate");
+    database
+}
+
+/// Runs an import and sends it this signal while its row `at` is being created; the payments that there were
 /// then, and the signal that ended it.
 async fn stopped(api: &Api, file: &str, signal: &str, at: i64) -> (i64, Option<i32>) {
+    let gate = gate(api, at).await;
     let mut import = start(api, file);
-    eventually("enough is done", Duration::from_secs(300), || async {
-        (count(api).await >= at).then_some(())
+    let waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 711 AND NOT granted";
+    eventually("it is there", Duration::from_secs(300), || async {
+        (one(api, waiting).await > 0).then_some(())
     })
     .await;
     let pid = import.id().expect("it runs").to_string();
     let sent = tokio::process::Command::new("kill").args([signal, &pid]).status().await;
     assert!(sent.is_ok_and(|status| status.success()), "{signal}");
+    gate.close().await.expect("the gate opens");
     let ended = import.wait().await.expect("a child can be waited for");
     (count(api).await, ended.signal())
 }
@@ -124,13 +142,15 @@ pub async fn finished(api: &Api, file: &str) -> (Ran, Duration, u64) {
     (ran, took, peak.await.expect("the watch does not panic"))
 }
 
-/// Stops an import with SIGINT once a quarter of its rows are payments, its next run with SIGKILL at a half,
-/// runs it again to its end, and counts.
+/// Stops an import with SIGINT at a quarter of its rows, its next run with SIGKILL at a half, runs it again to
+/// its end, and counts.
 pub async fn interrupted_and_resumed(api: &Api, rows: i64) -> Interrupted {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, wrong) = file(folder.path(), rows);
     let first = stopped(api, &file, "-INT", rows / 4).await;
     let second = stopped(api, &file, "-KILL", rows / 2).await;
+    let mut database = PgConnection::connect(&api.database.url).await.expect("a connection");
+    sqlx::query("DROP TRIGGER gate ON payment_details").execute(&mut database).await.expect("no gate");
     let (last, took, peak_kib) = finished(api, &file).await;
     let rows_made = "SELECT count(DISTINCT external_id) FROM payment_details WHERE external_id LIKE 'row-%'";
     let kept = std::fs::read_to_string(format!("{file}.rejects")).unwrap_or_default();

@@ -31,7 +31,7 @@ fn write(folder: &Path, name: &str, text: &str) -> String {
 async fn an_import_that_is_stopped_twice_and_run_again_makes_every_payment_once_and_every_reject() {
     let api = Api::start(|_| {}).await;
     let Interrupted { rows, before, made, wrong, rejected, last, .. } =
-        imports::interrupted_and_resumed(&api, 6_000).await;
+        imports::interrupted_and_resumed(&api, 2_000).await;
     assert!(before.iter().all(|before| *before > 0 && *before < rows), "in the middle: {before:?} of {rows}");
     assert_eq!(made, (rows, rows));
     assert_eq!(rejected, wrong);
