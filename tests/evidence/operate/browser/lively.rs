@@ -129,7 +129,7 @@ impl Lively {
         let failed = failed[0]["paymentId"].as_str().expect("one has failed").to_owned();
         let nobody = uuid::Uuid::from_u128(0x0191_0000_0000_8000_8000_0000_0000_0042).to_string();
         let lines = [
-            booked(Some(failed), "ch_9001", 1_250, day),
+            booked(Some(format!("{failed}:0")), "ch_9001", 1_250, day),
             booked(Some(nobody), "ch_9002", 990, day),
             booked(Some("order-4711".to_owned()), "ch_9003", 4_200, day),
         ];
