@@ -134,6 +134,8 @@ fn why(gateway: &Value) -> String {
     let mut told = if reason.is_empty() { Vec::new() } else { vec![reason] };
     let switches = gateway["killSwitches"].as_array().into_iter().flatten();
     told.extend(switches.map(|switch| format!("switch {} {}", at(switch, "/kind"), at(switch, "/value"))));
+    let cause = at(gateway, "/breaker/cause");
+    told.extend((!cause.is_empty()).then_some(cause));
     for (until, what) in [("/breaker/until", "breaker until"), ("/askedToWaitUntil", "asked to wait until")] {
         let until = at(gateway, until);
         told.extend((!until.is_empty()).then(|| format!("{what} {until}")));
@@ -215,14 +217,14 @@ mod tests {
             "rate": {"heldNow": 50}, "inFlight": 2, "killSwitches": []});
         assert_eq!(row(&well), ["sandbox", "takes charges", "closed: calls go through", "50", "2", ""]);
         let broken = json!({"gateway": "sandbox", "status": "broken", "inFlight": 0,
-            "breaker": {"state": "open", "until": "2030-01-31T09:00:05Z"}});
+            "breaker": {"state": "open", "until": "2030-01-31T09:00:05Z", "cause": "a server error (HTTP 503)"}});
         let told = [
             "sandbox",
             "breaker open",
             "open: no calls go through",
             "",
             "0",
-            "breaker until 2030-01-31T09:00:05Z",
+            "a server error (HTTP 503); breaker until 2030-01-31T09:00:05Z",
         ];
         assert_eq!(row(&broken), told);
         let paused = json!({"gateway": "bank", "status": "paused", "inFlight": 0, "breaker": {"state": "closed"},

@@ -48,6 +48,7 @@ struct Switched {
 struct Breaker {
     state: String,
     until: Option<DateTime<Utc>>,
+    cause: Option<String>,
     trips: i64,
 }
 
@@ -291,7 +292,7 @@ mod tests {
     fn a_gateway_that_is_being_probed_is_still_broken() {
         let of = |status: &str, state: &str, trips: i64| {
             let found = json!({"gateway": "sandbox", "account": "a", "status": status, "paused": null,
-                "killSwitches": [], "breaker": {"state": state, "until": null, "trips": trips}, "askedToWaitUntil": null, "rate": null,
+                "killSwitches": [], "breaker": {"state": state, "until": null, "cause": null, "trips": trips}, "askedToWaitUntil": null, "rate": null,
                 "calls": {"lastTenSeconds": 0, "failed": 0}, "inFlight": 1, "workers": []});
             serde_json::from_value::<Gateway>(found).unwrap()
         };

@@ -280,16 +280,17 @@ pub(super) fn gateways(
     let mut found = Vec::new();
     for gateway in seen {
         let name = &gateway.name.0;
-        let is_open = gateway.pace.as_ref().is_some_and(|pace| match &pace.breaker {
+        let open = gateway.pace.as_ref().filter(|pace| match &pace.breaker {
             Breaker::Closed => false,
             Breaker::Open { .. } | Breaker::Probing { .. } => true,
         });
-        if is_open {
+        if let Some(pace) = open {
+            let cause = pace.cause.as_ref().map_or_else(String::new, |cause| format!(": {cause}"));
             found.push(Finding::bad(
                 Check::Gateways,
-                format!("{name}: the breaker is open"),
+                format!("{name}: the breaker is open{cause}"),
                 "nothing is charged there; what is due waits",
-                "look at the gateway and at `last_failure` in the workers' logs: 401 and 403 are credentials, the rest is an outage; it closes by itself",
+                "401 and 403 are credentials, the rest is an outage of theirs or of the way there; it closes by itself",
             )
             .runbook("BreakerOpen"));
         }

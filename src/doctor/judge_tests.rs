@@ -193,6 +193,9 @@ fn an_open_breaker_is_bad_and_a_pause_once_it_is_an_hour_old() {
     open.breaker = Breaker::Open { until: now() };
     let of = |gateway| levels(&gateways(&[gateway], &[], now()));
     assert_eq!(of(GatewayStanding { pace: Some(open.clone()), ..gateway() }), [Level::Bad]);
+    open.cause = Some("our credentials were refused (HTTP 401)".into());
+    let told = gateways(&[GatewayStanding { pace: Some(open.clone()), ..gateway() }], &[], now());
+    assert_eq!(told[0].saw, "sandbox: the breaker is open: our credentials were refused (HTTP 401)");
     open.breaker = Breaker::Probing { worker: WorkerName("w".into()), until: now() };
     assert_eq!(of(GatewayStanding { pace: Some(open), ..gateway() }), [Level::Bad]);
     let paused = |minutes| {

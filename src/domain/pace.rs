@@ -92,6 +92,8 @@ pub struct Beat {
     pub seen: Seen,
     /// How the probe ended, if it had one.
     pub probe: Option<Probed>,
+    /// How the last of its calls that failed did so, for people: nothing that a gateway wrote.
+    pub cause: Option<String>,
 }
 
 /// A span of time in which so many calls may start.
@@ -165,6 +167,8 @@ pub struct Pace {
     pub paused_until: Option<DateTime<Utc>>,
     /// Whether calls make sense.
     pub breaker: Breaker,
+    /// Why they do not, in the words of the worker that found out; `None` while they do.
+    pub cause: Option<String>,
     /// How often in a row it opened: each time for longer.
     pub trips: u32,
     /// When it closed last.
@@ -186,6 +190,7 @@ impl Pace {
             throttled_at: None,
             paused_until: None,
             breaker: Breaker::Closed,
+            cause: None,
             trips: 0,
             closed_at: None,
             window: Window::default(),

@@ -184,12 +184,14 @@ fn switches(standing: &GatewayStanding) -> Vec<Value> {
 }
 
 fn breaker(pace: Option<&Pace>) -> Value {
-    let Some(pace) = pace else { return object!({"state": "closed", "until": null, "trips": 0}) };
+    let Some(pace) = pace else {
+        return object!({"state": "closed", "until": null, "cause": null, "trips": 0});
+    };
     let until = match &pace.breaker {
         Breaker::Closed => None,
         Breaker::Open { until } | Breaker::Probing { until, .. } => Some(*until),
     };
-    object!({"state": pace.breaker.kind(), "until": until.map(utc), "trips": pace.trips})
+    object!({"state": pace.breaker.kind(), "until": until.map(utc), "cause": pace.cause, "trips": pace.trips})
 }
 
 /// Calls a second of all workers together, and from when on permits are free.

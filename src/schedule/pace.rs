@@ -104,12 +104,14 @@ pub(super) fn pace(row: &PgRow) -> Result<Pace, Error> {
         calls: ten(row.try_get("calls")?),
         failed: ten(row.try_get("failed")?),
     };
+    let cause: Option<String> = row.try_get("breaker_cause")?;
     Ok(Pace {
         charges_free_at: row.try_get("charges_free_at")?,
         lookups_free_at: row.try_get("lookups_free_at")?,
         throttle: row.try_get::<i32, _>("throttle")?.into(),
         throttled_at: row.try_get("throttled_at")?,
         paused_until: row.try_get("paused_until")?,
+        cause: cause.filter(|_| breaker != Breaker::Closed),
         breaker,
         trips: count(row.try_get("trips")?),
         closed_at: row.try_get("closed_at")?,
@@ -146,6 +148,7 @@ async fn write(pool: &PgPool, gateway: &GatewayName, beats: i64, pace: &Pace) ->
         .bind(lanes().map(|lane| lane.heard_at).collect::<Vec<_>>())
         .bind(lanes().map(|lane| stored(lane.demand)).collect::<Vec<_>>())
         .bind(lanes().map(|lane| stored(lane.slots)).collect::<Vec<_>>())
+        .bind(pace.cause.as_deref())
         .execute(pool)
         .await
         .map_err(at_commit)?;

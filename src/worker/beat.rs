@@ -9,7 +9,6 @@
 
 use super::gauges;
 use super::lane::Lane;
-use super::pacer::Pacer;
 use super::run::{Done, Worker};
 use crate::domain::ids::GatewayName;
 use crate::domain::lease::Mono;
@@ -118,7 +117,7 @@ impl<S: Schedule> Worker<S> {
         // Counted from before the question, like a lease.
         let until = Mono(asked_at.0 + SLOTS_FOR);
         lane.share = grant.slots.map(|slots| (usize::try_from(slots).unwrap_or(usize::MAX), until));
-        told_of(gateway, grant, lane.pacer());
+        told_of(gateway, grant, told);
     }
 }
 
@@ -137,14 +136,15 @@ impl<S> Lane<S> {
     }
 }
 
-fn told_of(gateway: &GatewayName, grant: &Grant, pacer: &Pacer) {
+fn told_of(gateway: &GatewayName, grant: &Grant, told: &Beat) {
     let name = gateway.0.as_str();
     if let Some(breaker) = &grant.became {
         metrics::GATEWAY_BREAKER_CHANGES.add(1, [name, breaker.kind()]);
         match breaker {
             Breaker::Closed => tracing::info!(%gateway, "the breaker closed: the gateway answers"),
             Breaker::Open { until } => {
-                let last_failure = pacer.last_failure.told();
+                let last_failure =
+                    told.cause.as_deref().unwrap_or("no call of this worker failed, others' did");
                 tracing::error!(%gateway, %until, last_failure, "the breaker opened: nothing of this account is claimed");
             }
             Breaker::Probing { worker, .. } => tracing::info!(%gateway, %worker, "one call finds out"),

@@ -1,7 +1,7 @@
-//! The last call that failed, in words: why a breaker opened, for the log that people are sent to.
+//! The last call that failed, in words: why a breaker opened, for the page and the log that people are sent to.
 //!
 //! **Promises.** One of a few fixed texts and an HTTP status, so that it is short and holds nothing of what a gateway
-//! wrote. Kept by each worker of its own calls. If this dies here, a log line has no cause and nothing else changes.
+//! wrote. Kept by each worker of its own calls. If this dies here, a breaker has no cause and nothing else changes.
 
 use crate::domain::verdict::{Doubt, Lookup, NotSent, Verdict};
 use std::fmt;
@@ -76,10 +76,10 @@ impl LastFailure {
         }
     }
 
-    /// For people.
-    pub(super) fn told(&self) -> String {
+    /// For people; `None`: no call of this worker failed.
+    pub(super) fn told(&self) -> Option<String> {
         let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        last.map_or_else(|| "no call of this worker failed, others' did".to_owned(), |it| it.to_string())
+        last.map(|it| it.to_string())
     }
 }
 
@@ -108,13 +108,13 @@ mod tests {
     #[test]
     fn the_last_failure_is_told_with_its_status_and_a_call_that_went_well_does_not_hide_it() {
         let last = LastFailure::default();
-        assert_eq!(last.told(), "no call of this worker failed, others' did");
+        assert_eq!(last.told(), None);
         last.note(Failure::of(&Verdict::Unknown(Doubt::TimedOut), None));
-        assert_eq!(last.told(), "no answer in time");
+        assert_eq!(last.told().as_deref(), Some("no answer in time"));
         last.note(Failure::of(&Verdict::Unknown(Doubt::ServerError), Some(503)));
         last.note(Failure::of(&Verdict::Voided, Some(200)));
-        assert_eq!(last.told(), "a server error (HTTP 503)");
+        assert_eq!(last.told().as_deref(), Some("a server error (HTTP 503)"));
         last.note(Some(Failure::unauthorised(Some(401))));
-        assert_eq!(last.told(), "our credentials were refused (HTTP 401)");
+        assert_eq!(last.told().as_deref(), Some("our credentials were refused (HTTP 401)"));
     }
 }

@@ -356,6 +356,7 @@ impl Pacer {
                 Probe::Ended(how) => Some(how),
                 Probe::None | Probe::Here | Probe::Out => None,
             },
+            cause: self.last_failure.told(),
         }
     }
 

@@ -299,6 +299,7 @@ pub(super) fn gateway_cells(of: &Gateway) -> [String; 7] {
     }
     notes
         .extend(of.kill_switches.iter().map(|it| format!("switch {} {}", plain(&it.kind), plain(&it.value))));
+    notes.extend(of.breaker.cause.as_deref().map(plain));
     if let Some(until) = of.breaker.until {
         notes.push(format!("until {}, trip {}", instant(until), of.breaker.trips));
     }

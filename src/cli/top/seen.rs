@@ -118,6 +118,7 @@ pub(super) struct Switch {
 pub(super) struct Breaker {
     pub(super) state: String,
     pub(super) until: Option<DateTime<Utc>>,
+    pub(super) cause: Option<String>,
     pub(super) trips: i64,
 }
 
@@ -359,13 +360,13 @@ pub(super) mod tests {
             },
             "gateways": {"data": [
                 {"gateway": "acme", "account": "main", "status": "broken", "paused": null, "killSwitches": [],
-                    "breaker": {"state": "open", "until": "2030-01-31T09:00:31Z", "trips": 3},
+                    "breaker": {"state": "open", "until": "2030-01-31T09:00:31Z", "cause": "a server error (HTTP 503)", "trips": 3},
                     "askedToWaitUntil": null, "rate": {"configured": 40, "limit": null, "heldNow": 20},
                     "calls": {"lastTenSeconds": 12, "failed": 11}, "inFlight": 2, "workers": []},
                 {"gateway": "bank", "account": "main", "status": "paused",
                     "paused": {"by": "key:alice", "reason": "ticket 7", "since": "2030-01-31T08:00:00Z"},
                     "killSwitches": [{"kind": "gateway", "value": "bank"}],
-                    "breaker": {"state": "closed", "until": null, "trips": 0}, "askedToWaitUntil": null,
+                    "breaker": {"state": "closed", "until": null, "cause": null, "trips": 0}, "askedToWaitUntil": null,
                     "rate": null, "calls": {"lastTenSeconds": 0, "failed": 0}, "inFlight": 0, "workers": []},
             ]},
             "workers": {"takenAt": "2030-01-31T09:00:01Z", "workers": [

@@ -86,7 +86,7 @@ impl Pace {
                 if too_many || beat.seen.unauthorised > 0 {
                     let is_soon = self.closed_at.is_some_and(|at| now - at < REMEMBERS);
                     self.trips = if is_soon { self.trips } else { 0 };
-                    self.open(now);
+                    self.open(beat, now);
                 }
             }
             // Late, and no less true.
@@ -97,22 +97,26 @@ impl Pace {
             }
             Breaker::Probing { worker, .. } => match beat.probe {
                 Some(Probed::Answered) => self.close(now),
-                Some(Probed::Failed) if worker == beat.worker => self.open(now),
+                Some(Probed::Failed) if worker == beat.worker => self.open(beat, now),
                 Some(Probed::Unused) if worker == beat.worker => self.breaker = Breaker::Open { until: now },
                 Some(Probed::Failed | Probed::Unused) | None => {}
             },
         }
     }
 
-    fn open(&mut self, now: DateTime<Utc>) {
+    fn open(&mut self, beat: &Beat, now: DateTime<Utc>) {
         let length = TimeDelta::seconds(1 << self.trips.min(6)).min(LONGEST);
         self.trips = self.trips.saturating_add(1);
         self.breaker = Breaker::Open { until: now + length };
+        if beat.cause.is_some() {
+            self.cause.clone_from(&beat.cause);
+        }
         self.window = Window::default();
     }
 
     fn close(&mut self, now: DateTime<Utc>) {
         self.breaker = Breaker::Closed;
+        self.cause = None;
         self.closed_at = Some(now);
         self.window = Window::default();
     }

@@ -31,6 +31,7 @@ fn of(worker: &str, demand: u32) -> Beat {
         returned: 0,
         seen: Seen::default(),
         probe: None,
+        cause: None,
     }
 }
 
@@ -220,6 +221,28 @@ fn the_breaker_opens_when_half_of_ten_calls_failed_and_one_probe_at_a_time_close
     let answered = Beat { probe: Some(Probed::Answered), ..of("w2", 9) };
     let closed = pace.beat(&terms, &answered, at(4_400));
     assert_eq!((closed.gate, closed.became), (Gate::Open, Some(Breaker::Closed)));
+}
+
+#[test]
+fn an_open_breaker_says_why_in_the_words_of_whoever_opened_it_last() {
+    let mut pace = Pace::new(at(0));
+    let because = |cause: &str, beat: Beat| Beat { cause: Some(cause.into()), ..beat };
+    pace.beat(&terms(), &because("no answer in time", saw("w1", &[Call::Failed; 9])), at(0));
+    assert_eq!(pace.cause, None, "it is closed");
+    pace.beat(&terms(), &because("a server error (HTTP 503)", saw("w2", &[Call::Failed])), at(100));
+    assert_eq!(pace.cause.as_deref(), Some("a server error (HTTP 503)"));
+    pace.beat(&terms(), &because("no answer in time", saw("w1", &[Call::Failed])), at(200));
+    assert_eq!(pace.cause.as_deref(), Some("a server error (HTTP 503)"), "what came late opened nothing");
+    let probe = |pace: &mut Pace, beat, now| {
+        assert_eq!(pace.beat(&terms(), &of("w1", 9), now).gate, Gate::Probe);
+        pace.beat(&terms(), &Beat { probe: Some(Probed::Failed), ..beat }, now)
+    };
+    probe(&mut pace, because("the connection was refused", of("w1", 9)), at(1_100));
+    assert_eq!(pace.cause.as_deref(), Some("the connection was refused"));
+    probe(&mut pace, of("w1", 9), at(3_100));
+    assert_eq!(pace.cause.as_deref(), Some("the connection was refused"), "nobody knows better");
+    pace.beat(&terms(), &Beat { probe: Some(Probed::Answered), ..of("w1", 9) }, at(3_200));
+    assert_eq!((pace.breaker, pace.cause), (Breaker::Closed, None));
 }
 
 #[test]

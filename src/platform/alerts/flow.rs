@@ -177,8 +177,7 @@ pub(super) const ALERTS: &[Alert] = &[
         summary: "The breaker of a gateway is open: nothing is charged there",
         means: "Its calls fail, or it refuses our credentials. What was not sent stays PENDING; what was sent without an answer is UNKNOWN and is asked about by itself, under its own key. One probe at a time finds out when it is back, and then the backlog drains at the permitted rate.",
         look: &[
-            "`punctual gateway list` or `/ui/gateways`: since when, and how often in a row.",
-            "The workers' logs: the line \"the breaker opened\" has the `last_failure` with its HTTP status. Time-outs, 5xx and refused connections are an outage, 401 and 403 are credentials.",
+            "`punctual gateway list` or `/ui/gateways`: why, with the HTTP status, and how often in a row. Time-outs, 5xx and refused connections are an outage, 401 and 403 are credentials. The workers' logs have the same of each opening (`last_failure`).",
             "`/ui/payments?q=status:UNKNOWN`: what was sent without an answer; a payment's Attempts have code and HTTP of each call.",
             "The gateway's status page.",
         ],

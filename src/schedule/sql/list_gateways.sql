@@ -3,7 +3,7 @@
 SELECT g.name, g.account, g.voids_by_key, g.offers_refunds, g.paused_at, g.paused_by, g.pause_reason, g.rate_limit,
        clock_timestamp() AS now, p.gateway IS NOT NULL AS is_paced, p.charges_free_at, p.lookups_free_at, p.throttle,
        p.throttled_at, p.paused_until, p.breaker, p.breaker_until, p.prober, p.trips, p.closed_at, p.newest_second,
-       p.calls, p.failed, p.lanes, p.heard_at, p.demands, p.slots,
+       p.calls, p.failed, p.lanes, p.heard_at, p.demands, p.slots, p.breaker_cause,
        (SELECT array_agg(k.kind || ':' || k.value) FROM kill_switches k) AS switches
 FROM gateways g
 LEFT JOIN gateway_pace p ON p.gateway = g.name

@@ -6,7 +6,7 @@
 --   $1 gateway
 SELECT clock_timestamp() AS now, p.beats, p.charges_free_at, p.lookups_free_at, p.throttle, p.throttled_at,
        p.paused_until, p.breaker, p.breaker_until, p.prober, p.trips, p.closed_at, p.newest_second, p.calls,
-       p.failed, p.lanes, p.heard_at, p.demands, p.slots, g.paused_at IS NOT NULL AS is_held, g.rate_limit,
+       p.failed, p.lanes, p.heard_at, p.demands, p.slots, p.breaker_cause, g.paused_at IS NOT NULL AS is_held, g.rate_limit,
        (SELECT array_agg(k.kind || ':' || k.value) FROM kill_switches k) AS switches
 FROM gateway_pace p
 LEFT JOIN gateways g ON g.name = p.gateway

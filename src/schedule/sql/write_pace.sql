@@ -21,7 +21,8 @@ UPDATE gateway_pace p SET
     lanes = $16,
     heard_at = $17,
     demands = $18,
-    slots = $19
+    slots = $19,
+    breaker_cause = $20
 FROM (SELECT set_config('synchronous_commit', 'off', true) AS how) AS commits
 WHERE p.gateway = $1
   AND p.beats = $2

@@ -29,6 +29,7 @@ pub fn beat(worker: &str, demand: u32) -> Beat {
         returned: 0,
         seen: Seen::default(),
         probe: None,
+        cause: None,
     }
 }
 
@@ -118,8 +119,16 @@ async fn a_well_account_without_limits_costs_one_read_and_no_write() {
 async fn all_workers_see_the_breaker_open_and_one_of_them_wins_the_probe() {
     let world = World::new().await;
     let terms = terms(0);
-    let opened = tell(&world.worker, &terms, &saw("w1", &[Call::Failed; 10])).await;
+    let cause = || async {
+        let standings = world.worker.gateways().await.expect("the accounts");
+        standings[0].pace.clone().expect("it was beaten").cause
+    };
+    let sandbox = GatewayName("sandbox".into());
+    world.worker.register_gateway(&sandbox, "account-1", VoidSupport::None).await.expect("an account");
+    let failed = Beat { cause: Some("a server error (HTTP 503)".into()), ..saw("w1", &[Call::Failed; 10]) };
+    let opened = tell(&world.worker, &terms, &failed).await;
     assert!(matches!(opened.became, Some(Breaker::Open { .. })), "{opened:?}");
+    assert_eq!(cause().await.as_deref(), Some("a server error (HTTP 503)"));
     let names: Vec<String> = (0..8).map(|n| format!("w{n}")).collect();
     let ask = || async {
         let beats = names.iter().map(|name| {
@@ -142,7 +151,7 @@ async fn all_workers_see_the_breaker_open_and_one_of_them_wins_the_probe() {
     assert_eq!(ask().await, [Gate::Broken; 8], "until it is known how that ended");
     let answered = Beat { probe: Some(Probed::Answered), ..beat(&names[winner], 5) };
     assert_eq!(tell(&world.worker, &terms, &answered).await.became, Some(Breaker::Closed));
-    assert_eq!(ask().await, [Gate::Open; 8]);
+    assert_eq!((ask().await, cause().await), (vec![Gate::Open; 8], None));
 }
 
 #[tokio::test]
