@@ -267,7 +267,7 @@ pub(super) fn overdue(backlog: &Backlog) -> Vec<Finding> {
             .runbook("LeaseOverdue"),
         );
     }
-    or_fine(found, Check::Overdue, "nothing waits")
+    or_fine(found, Check::Overdue, format!("nothing has waited for more than {OVERDUE_WARN_S} s"))
 }
 
 /// `now`: the database's.
