@@ -63,7 +63,7 @@ async fn a_problem_leads_to_its_runbook_and_every_alert_has_one() {
         assert!(its.says(&format!("<h1>{}</h1>", alert.name)), "{}", its.text);
     }
     let page = browser.open("/ui/runbooks/BreakerOpen").await;
-    let first = "<li><code>punctual gateway list</code> or <a href=\"/ui/gateways\"><code>/ui/gateways</code></a>: since";
+    let first = "<li><code>punctual gateway list</code> or <a href=\"/ui/gateways\"><code>/ui/gateways</code></a>: why";
     assert!(page.says(first), "{}", page.text);
     let unknown = "<a href=\"/ui/payments?q=status:UNKNOWN\">";
     assert!(page.says(unknown), "{}", page.text);
