@@ -116,7 +116,7 @@ impl Ui {
             })
             .cloned()
             .collect();
-        wrong.sort_by_key(|finding| std::cmp::Reverse(finding.level));
+        wrong.sort_by_key(Finding::urgency);
         Some(wrong)
     }
 }

@@ -15,6 +15,7 @@ mod ring;
 
 pub use look::{Doctor, problems};
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 /// Longest that one check takes.
@@ -85,6 +86,12 @@ impl Finding {
         Self { check, level, saw, means, fix, runbook: None }
     }
 
+    /// Where it stands in a list, the least first: the worst, and of equals what stops payments now.
+    #[must_use]
+    pub fn urgency(&self) -> (Reverse<Level>, bool) {
+        (Reverse(self.level), !self.check.is_about_now())
+    }
+
     fn runbook(self, alert: &'static str) -> Self {
         Self { runbook: Some(alert), ..self }
     }
@@ -131,4 +138,27 @@ checks! {
     Topics = "topics": "The topics are as declared.",
     Workers = "workers": "Workers are in their group, and there are partitions for all of them.",
     Gateway = "gateway": "The configured gateway's address takes connections from here.",
+}
+
+impl Check {
+    /// Does what it finds keep payments waiting now, and not only after a crash or on a day to come?
+    fn is_about_now(self) -> bool {
+        match self {
+            Self::Database
+            | Self::Schema
+            | Self::Lineage
+            | Self::Crew
+            | Self::Overdue
+            | Self::Gateways
+            | Self::Kafka
+            | Self::Workers
+            | Self::Gateway => true,
+            Self::TimeOuts
+            | Self::Durability
+            | Self::Clock
+            | Self::Days
+            | Self::Reconciliation
+            | Self::Topics => false,
+        }
+    }
 }

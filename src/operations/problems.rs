@@ -45,7 +45,7 @@ pub(super) async fn list(State(desk): State<Desk>, headers: HeaderMap) -> Result
 /// What is not fine, the worst first.
 fn shown(found: &[Finding]) -> Vec<Value> {
     let mut wrong: Vec<&Finding> = found.iter().filter(|finding| finding.level != Level::Fine).collect();
-    wrong.sort_by_key(|finding| std::cmp::Reverse(finding.level));
+    wrong.sort_by_key(|finding| finding.urgency());
     let shown = wrong.into_iter().map(|it| {
         object!({
             "check": it.check.as_str(),
@@ -65,7 +65,7 @@ mod tests {
     use crate::doctor::Check;
 
     #[test]
-    fn the_worst_comes_first_and_what_is_fine_is_no_problem() {
+    fn the_worst_comes_first_then_what_stops_payments_now_and_what_is_fine_is_no_problem() {
         let finding = |check, level, fix: &str| Finding {
             check,
             level,
@@ -76,12 +76,19 @@ mod tests {
         };
         let told = shown(&[
             finding(Check::Database, Level::Fine, ""),
+            finding(Check::Durability, Level::Bad, "wait for the disk"),
             finding(Check::Days, Level::Warn, "start a keeper"),
             finding(Check::Crew, Level::Unseen, "look again"),
             finding(Check::Overdue, Level::Bad, "start workers"),
         ]);
         let told: Vec<(&str, &str)> =
             told.iter().map(|it| (it["check"].as_str().unwrap(), it["fix"].as_str().unwrap())).collect();
-        assert_eq!(told, [("overdue", "start workers"), ("days", "start a keeper"), ("crew", "look again")]);
+        let wanted = [
+            ("overdue", "start workers"),
+            ("durability", "wait for the disk"),
+            ("days", "start a keeper"),
+            ("crew", "look again"),
+        ];
+        assert_eq!(told, wanted);
     }
 }

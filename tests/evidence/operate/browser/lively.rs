@@ -199,7 +199,13 @@ impl Lively {
             ("bulk", "/v1/ops/bulk-redrives", "bulkId", "bulks"),
             (
                 "difference",
-                "/v1/ops/reconciliation-items?status=open&limit=1",
+                "/v1/ops/reconciliation-items?status=open&class=missing_here&limit=1",
+                "itemId",
+                "reconciliation/items",
+            ),
+            (
+                "difference-foreign",
+                "/v1/ops/reconciliation-items?status=open&class=foreign&limit=1",
                 "itemId",
                 "reconciliation/items",
             ),
