@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 /// Counted of one minute and gateway, at most.
 const MOST_A_MINUTE: i64 = 1_000_000;
 /// Counted here of one day and gateway, at most.
-const MOST_A_DAY: i64 = 10_000;
+const MOST_A_DAY: i64 = 5_000;
 const MINUTES: usize = 60;
 const DAYS: u64 = 31;
 
