@@ -5,10 +5,12 @@
 //! parks what is open, and only keeps its name where the payment has ended, so that people can give the money
 //! back. What a bank calls its entry is evidence and nobody's name of a charge: it is held against none and kept as
 //! none. A payment that a client was told had failed or was cancelled is completed by two people, never by a
-//! program.
+//! program. Nor is what a line of an earlier key shows, while a send under the present one has no answer: that may be a
+//! second charge. Such a payment is held at once, since asked about on it could be sent again.
 //!
 //! Quarantine does not matter here: this is the way out of it (rule R17).
 
+use super::ids::Epoch;
 use super::money::Money;
 use super::payment::Payment;
 use super::reason::Reason;
@@ -46,6 +48,8 @@ pub struct Charge<'a> {
     pub reference: &'a str,
     /// That name is the gateway's own, and not one that a bank gave its entry.
     pub has_own_name: bool,
+    /// Of which key it says that it was charged.
+    pub epoch: Epoch,
     /// What was taken; `None`: a currency that we know nothing of, or not above zero.
     pub amount: Option<Money>,
     /// It is the only charge that the report has of this payment.
@@ -104,8 +108,9 @@ pub fn repair(
         return Err(NotRepaired::ReferenceTaken);
     }
     let fits = fits(row, charge);
+    let is_of_earlier_key = is_of_earlier_key(row, charge);
     let wanted = match row.status {
-        Status::Unknown if fits => Repair::Move(Cause::Reconciled, Status::Completed),
+        Status::Unknown if fits && !is_of_earlier_key => Repair::Move(Cause::Reconciled, Status::Completed),
         Status::Unknown => Repair::Move(Cause::Reconciled, Status::Parked),
         Status::Parked if fits => Repair::Move(Cause::Reconciled, Status::Completed),
         Status::Failed | Status::Cancelled if fits => Repair::Move(Cause::Repaired, Status::Completed),
@@ -129,7 +134,13 @@ pub fn repair(
             Behind::TwoPeople => Ok(wanted),
         },
         Repair::Move(_, to) => match behind {
-            Behind::Program(Power::Safe) if (row.status, to) == (Status::Unknown, Status::Parked) => {
+            Behind::Program(_) if row.status == Status::Parked && is_of_earlier_key => {
+                Err(NotRepaired::NeedsPerson)
+            }
+            // Asked about on, it could be sent again under the later key.
+            Behind::Program(Power::Safe)
+                if (row.status, to) == (Status::Unknown, Status::Parked) && !is_of_earlier_key =>
+            {
                 Err(NotRepaired::NeedsPerson)
             }
             // Nobody decided that one: it is held because this charge was found before it was claimed.
@@ -149,6 +160,12 @@ fn fits(row: &Payment, charge: &Charge<'_>) -> bool {
         && charge.amount == Some(row.amount)
         && (!charge.has_own_name || row.gateway_ref.as_deref().is_none_or(|known| known == charge.reference))
         && !charge.is_on_record_otherwise
+}
+
+/// A later key was taken because the gateway had said that nothing was charged under this one (rule R4), and what was
+/// sent under the later one has no answer yet. An intent succeeds once, and a bank's key has no epoch.
+fn is_of_earlier_key(row: &Payment, charge: &Charge<'_>) -> bool {
+    charge.has_own_name && charge.epoch < row.epoch && row.unanswered > 0 && row.intent_ref.is_none()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! the product's interface.
 
 use super::guard_cases::{payment, price};
+use super::ids::Epoch;
 use super::money::{Currency, Minor, Money};
 use super::payment::Payment;
 use super::reason::Reason;
@@ -39,6 +40,8 @@ pub struct RepairCase {
     pub format: &'static str,
     /// The line's reference.
     pub reference: &'static str,
+    /// The epoch of the line's key.
+    pub epoch: Epoch,
     /// What it says was taken.
     pub amount: Option<Money>,
     /// It is the payment's only one.
@@ -66,6 +69,7 @@ impl RepairCase {
             same_gateway: self.same_gateway,
             reference: self.reference,
             has_own_name: has_own_names(self.format),
+            epoch: self.epoch,
             amount: self.amount,
             is_only: self.is_only,
             is_anothers: self.known == Known::OfAnother,
@@ -100,6 +104,7 @@ pub fn cases(now: DateTime<Utc>) -> Vec<RepairCase> {
     table.lines_that_do_not();
     table.what_is_on_record();
     table.lines_of_banks();
+    table.lines_of_earlier_keys();
     table.what_cannot_be_judged();
     table.cases
 }
@@ -125,6 +130,7 @@ impl Table {
             same_gateway: true,
             format: "sandbox",
             reference: REFERENCE,
+            epoch: Epoch(0),
             amount: Some(price()),
             is_only: true,
             known: Known::Nothing,
@@ -274,6 +280,39 @@ impl Table {
         });
         of_bank("a second entry of what is completed neither", (Completed, AUTOMATIC), nothing, |it| {
             it.is_only = false;
+        });
+    }
+
+    /// A charge that the gateway had called none: the send under the key behind it may be a second one.
+    fn lines_of_earlier_keys(&mut self) {
+        use Status::{Parked, Unknown};
+        let needs_person = Err(NotRepaired::NeedsPerson);
+        let mut behind_it = |name, stands, expect, change: fn(&mut RepairCase)| {
+            self.odd(name, stands, expect, |it| {
+                it.row.epoch = Epoch(1);
+                it.row.unanswered = 1;
+                it.row.epoch_first_sent_at = Some(it.row.due_at);
+            });
+            if let Some(case) = self.cases.last_mut() {
+                change(case);
+            }
+        };
+        behind_it("unknown, and charged under an earlier key, is held", (Unknown, SAFE), PARKED, |_| {});
+        behind_it("charged less under an earlier key as well", (Unknown, SAFE), PARKED, |it| {
+            it.amount = less();
+        });
+        behind_it("nor does a person complete it at once", (Unknown, Behind::OnePerson), PARKED, |_| {});
+        behind_it("held for it is no bold program's business", (Parked, AUTOMATIC), needs_person, |_| {});
+        behind_it("held for it is completed by a person", (Parked, Behind::OnePerson), COMPLETED, |_| {});
+        behind_it("a line of the present key completes", (Unknown, SAFE), COMPLETED, |it| {
+            it.epoch = Epoch(1);
+        });
+        behind_it("a bank's key has no epoch", (Unknown, SAFE), COMPLETED, |it| it.format = "camt.053");
+        behind_it("with every send answered nothing is open", (Parked, AUTOMATIC), COMPLETED, |it| {
+            it.row.unanswered = 0;
+        });
+        behind_it("an intent succeeds once", (Unknown, SAFE), COMPLETED, |it| {
+            it.row.intent_ref = Some("pi_1".into());
         });
     }
 

@@ -22,6 +22,13 @@ use uuid::Uuid;
 /// The row, and why it is held.
 async fn set_up_row(sql: &mut PgConnection, case: &RepairCase) {
     put(sql, &case.row).await;
+    sqlx::query("UPDATE payments SET intent_ref = $3 WHERE due_day = $1 AND id = $2")
+        .bind(case.row.id.due_day())
+        .bind(case.row.id.as_uuid())
+        .bind(&case.row.intent_ref)
+        .execute(&mut *sql)
+        .await
+        .expect("an intent");
     if case.row.status == Status::Parked {
         sqlx::query("INSERT INTO parked VALUES ($1, 'outcome_unknown', now(), '{}')")
             .bind(case.row.id.as_uuid())
@@ -68,7 +75,7 @@ async fn set_up(sql: &mut PgConnection, case: &RepairCase) -> (i64, Option<Uuid>
          INSERT INTO reconciliation_items (fingerprint, run_id, gateway, day, class, status, payment_id, reference, field,
             amount_minor, currency, evidence)
          SELECT gen_random_uuid(), r.id, $1, current_date, $2, 'open', $3, $4, 'status', $5, $6,
-            jsonb_build_object('line', 7, 'run', r.id) FROM run r RETURNING number",
+            jsonb_build_object('line', 7, 'day', current_date, 'run', r.id) FROM run r RETURNING number",
     )
     .bind(if case.same_gateway { case.row.gateway.0.as_str() } else { "elsewhere" })
     .bind(if case.is_only { "missing_here" } else { "duplicate_charge" })
@@ -80,6 +87,18 @@ async fn set_up(sql: &mut PgConnection, case: &RepairCase) -> (i64, Option<Uuid>
     .fetch_one(&mut *sql)
     .await
     .expect("a difference");
+    sqlx::query(
+        "INSERT INTO settlement_lines (run_id, report_day, booked_on, epoch, number, at_line, gross_minor, fee_minor,
+            net_minor, payment_id, kind, currency, net_currency, reference, own_name, raw_hash)
+         SELECT i.run_id, i.day, i.day, $2, 7, 7, i.amount_minor, 0, i.amount_minor, i.payment_id, 'charge', i.currency,
+            i.currency, i.reference, $3, sha256('') FROM reconciliation_items i WHERE i.number = $1",
+    )
+    .bind(item)
+    .bind(case.epoch.0)
+    .bind(has_own_names(case.format))
+    .execute(&mut *sql)
+    .await
+    .expect("its line");
     let approval = match case.behind {
         Behind::TwoPeople => Some(Os.claim_id().0),
         Behind::Program(_) | Behind::OnePerson => None,
@@ -105,6 +124,10 @@ async fn set_up(sql: &mut PgConnection, case: &RepairCase) -> (i64, Option<Uuid>
 async fn every_case_of_the_rules_is_answered_and_done_alike_by_the_function() {
     let world = World::new().await;
     let mut sql = world.sql().await;
+    sqlx::query("SELECT ensure_settlement_day(current_date)")
+        .execute(&mut sql)
+        .await
+        .expect("a day for lines");
     for case in cases(world.now().await) {
         let mut one = sql.begin().await.expect("begun");
         let (item, approval) = set_up(&mut one, &case).await;
