@@ -377,7 +377,9 @@ async fn close(
     for (class, count) in &compared.counts {
         counts[class.as_str()] = json!(count);
     }
-    sqlx::query(statements::COMPARED_REPORT).bind(of_day).bind(Json(counts)).execute(pool).await?;
+    let marked =
+        sqlx::query(statements::COMPARED_REPORT).bind(of_day).bind(Json(counts)).bind(ground.began_at);
+    marked.execute(pool).await?;
     Ok(())
 }
 

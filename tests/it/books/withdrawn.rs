@@ -6,15 +6,18 @@ use super::desk::{
 };
 use super::twice::{back, refund};
 use crate::schedule::world::{World, gateway};
+use crate::support::eventually;
 use chrono::TimeDelta;
 use punctual::domain::guard_cases::payment;
 use punctual::domain::ids::Operator;
 use punctual::domain::matching::{Class, ItemStatus};
 use punctual::domain::state::Status;
 use punctual::schedule::{
-    ActTerms, ApprovalVerdict, CarriedOut, Decided, Finished, NewReport, Purpose, ReconciliationItemFilter,
-    ReportBegun, ReportStatus, Shorter, WithdrawAnswer, Withdrawn,
+    ActTerms, ApprovalVerdict, CarriedOut, CompareOrder, Decided, Finished, NewReport, Purpose,
+    ReconciliationItemFilter, ReportBegun, ReportStatus, Shorter, WithdrawAnswer, Withdrawn,
 };
+use sqlx::Executor;
+use std::time::Duration;
 
 async fn begin(world: &World, new: &NewReport) -> ReportBegun {
     world.worker.begin_report(new, Shorter::Refuse).await.expect("an answer")
@@ -123,6 +126,37 @@ async fn what_a_withdrawn_report_explained_is_asked_about_again_by_two_people_s_
     compare(&world, next).await;
     assert_eq!(told(&world, row.id).await, [(Class::MissingThere, "open".to_owned())]);
     assert!(matches!(decide("key:bob").await, Decided::Already(_)));
+}
+
+#[tokio::test]
+async fn what_was_read_while_a_report_was_taken_out_is_to_be_compared_again() {
+    let world = World::new().await;
+    let day = days_ago(&world, 1).await;
+    let now = world.now().await;
+    let lines = [9, 10].map(|n| [charge(1, payment(now, n, Status::Failed).id, &format!("ch_{n}"), day)]);
+    let (wrong, right) = (report(day, &lines[0]), NewReport { source: "b".into(), ..report(day, &lines[1]) });
+    load(&world, &wrong, &lines[0]).await;
+    load(&world, &right, &lines[1]).await;
+    // The comparison has read both, and waits behind this before it ends.
+    let mut holding = world.sql().await;
+    holding.execute("BEGIN; LOCK TABLE lost_charges IN ACCESS EXCLUSIVE MODE").await.expect("held");
+    let comparing = {
+        let order = CompareOrder { gateway: gateway(), day, trial: None, grace_days: 0 };
+        let worker = world.worker.clone();
+        tokio::spawn(async move { worker.compare_day(&order).await })
+    };
+    eventually("it waits", Duration::from_secs(20), || async {
+        let waits = "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+                     WHERE d.datname = current_database() AND l.relation = 'lost_charges'::regclass AND NOT l.granted";
+        (world.one::<i64>(waits).await == 1).then_some(())
+    })
+    .await;
+    assert!(matches!(withdraw(&world, wrong.id).await, WithdrawAnswer::Done(_)));
+    holding.execute("ROLLBACK").await.expect("let go");
+    comparing.await.expect("ran").expect("compared");
+    assert_eq!(standing(&world, &right).await, ReportStatus::Loaded);
+    compare(&world, day).await;
+    assert_eq!(standing(&world, &right).await, ReportStatus::Compared);
 }
 
 #[tokio::test]
