@@ -2,6 +2,6 @@
 
 SET lock_timeout = '5s';
 
--- One of a worker's own texts and an HTTP status, nothing that a gateway wrote. A worker that does not know the column
--- leaves it as it is: what it says of a closed breaker, nobody reads.
+-- One of a worker's own texts and an HTTP status, nothing that a gateway wrote. Of a closed breaker nobody reads it. A
+-- worker of an older version leaves it as it is: what that one opens has no cause, or an earlier one.
 ALTER TABLE gateway_pace ADD COLUMN breaker_cause text CHECK (length(breaker_cause) <= 200);

@@ -1,17 +1,31 @@
 //! The last call that failed, in words: why a breaker opened, for the page and the log that people are sent to.
 //!
-//! **Promises.** One of a few fixed texts and an HTTP status, so that it is short and holds nothing of what a gateway
+//! **Promises.** Of calls that failed since the last beat a refusal is told before an outage, which is what decides what
+//! to do, and a look-up, which does not say how it failed, only where nothing else is known. What was told stays until
+//! something else fails or the gateway is well. One of a few fixed texts and an HTTP status, so that it is short and holds nothing of what a gateway
 //! wrote. Kept by each worker of its own calls. If this dies here, a breaker has no cause and nothing else changes.
 
 use crate::domain::verdict::{Doubt, Lookup, NotSent, Verdict};
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How a call failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Failure {
     what: &'static str,
     http: Option<u16>,
+    says: Says,
+}
+
+/// What it tells people to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Says {
+    /// Not even how it failed.
+    Nothing,
+    /// To wait.
+    Outage,
+    /// To put something right.
+    Refused,
 }
 
 impl Failure {
@@ -36,14 +50,14 @@ impl Failure {
             | Verdict::ContractViolation { .. }
             | Verdict::Voided => return None,
         };
-        Some(Self { what, http })
+        Some(Self { what, http, says: Says::Outage })
     }
 
     /// Of a look-up, which does not say how it failed.
     pub(super) fn of_lookup(found: &Lookup) -> Option<Self> {
         match found {
             Lookup::Unavailable { retry_after: None } => {
-                Some(Self { what: "a look-up without a usable answer", http: None })
+                Some(Self { what: "a look-up without a usable answer", http: None, says: Says::Nothing })
             }
             Lookup::Unavailable { retry_after: Some(_) } | Lookup::Found(_) | Lookup::NotFound { .. } => None,
         }
@@ -51,7 +65,7 @@ impl Failure {
 
     /// Of any call.
     pub(super) fn unauthorised(http: Option<u16>) -> Self {
-        Self { what: "our credentials were refused", http }
+        Self { what: "our credentials were refused", http, says: Says::Refused }
     }
 }
 
@@ -64,22 +78,38 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The last one that this worker saw.
+/// The last one that this worker saw, and whether a beat has told it.
 #[derive(Debug, Default)]
-pub(super) struct LastFailure(Mutex<Option<Failure>>);
+pub(super) struct LastFailure(Mutex<Option<(Failure, bool)>>);
 
 impl LastFailure {
+    fn last(&self) -> MutexGuard<'_, Option<(Failure, bool)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A call ended; one that went well changes nothing.
     pub(super) fn note(&self, failure: Option<Failure>) {
-        if failure.is_some() {
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+        let Some(failure) = failure else { return };
+        let mut last = self.last();
+        let says_more = match *last {
+            None => true,
+            Some((_, true)) => failure.says > Says::Nothing,
+            Some((known, false)) => failure.says >= known.says,
+        };
+        if says_more {
+            *last = Some((failure, false));
         }
     }
 
     /// For people; `None`: no call of this worker failed.
     pub(super) fn told(&self) -> Option<String> {
-        let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        last.map(|it| it.to_string())
+        self.last().map(|(it, _)| it.to_string())
+    }
+
+    /// A beat got through. `is_well`: nothing had failed, and calls may start.
+    pub(super) fn beaten(&self, is_well: bool) {
+        let mut last = self.last();
+        *last = last.filter(|_| !is_well).map(|(it, _)| (it, true));
     }
 }
 
@@ -116,5 +146,29 @@ mod tests {
         assert_eq!(last.told().as_deref(), Some("a server error (HTTP 503)"));
         last.note(Some(Failure::unauthorised(Some(401))));
         assert_eq!(last.told().as_deref(), Some("our credentials were refused (HTTP 401)"));
+    }
+
+    #[test]
+    fn what_decides_what_to_do_is_not_hidden_by_what_says_less_nor_kept_once_all_is_well() {
+        let last = LastFailure::default();
+        let told = || last.told().unwrap_or_default();
+        let timed_out = Failure::of(&Verdict::Unknown(Doubt::TimedOut), None);
+        let look_up = Failure::of_lookup(&Lookup::Unavailable { retry_after: None });
+        last.note(look_up);
+        assert_eq!(told(), "a look-up without a usable answer", "nothing else is known");
+        last.note(Some(Failure::unauthorised(Some(401))));
+        last.note(timed_out);
+        assert_eq!(told(), "our credentials were refused (HTTP 401)", "of one beat");
+        last.beaten(false);
+        last.note(look_up);
+        assert_eq!(
+            told(),
+            "our credentials were refused (HTTP 401)",
+            "a probe that looked up says nothing new"
+        );
+        last.note(timed_out);
+        assert_eq!(told(), "no answer in time", "of a later beat");
+        last.beaten(true);
+        assert_eq!(last.told(), None);
     }
 }

@@ -364,6 +364,8 @@ impl Pacer {
     pub fn answered(&self, told: &Beat, grant: &Grant, now: Mono) {
         let at = |instant: DateTime<Utc>| Mono(now.0 + (instant - grant.now).to_std().unwrap_or_default());
         self.board.set(grant.orders.clone());
+        let has_failed = told.seen.failed > 0 || told.seen.unauthorised > 0;
+        self.last_failure.beaten(!has_failed && grant.gate == Gate::Open);
         let mut state = self.state();
         state.forget(told, now);
         state.door = match grant.gate {

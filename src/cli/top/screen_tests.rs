@@ -34,6 +34,13 @@ fn key(code: KeyCode) -> KeyEvent {
 }
 
 #[test]
+fn an_open_breaker_is_shown_with_its_cause() {
+    let look = Look::read(documents()).unwrap();
+    let notes = gateway_cells(&look.gateways[0])[6].clone();
+    assert!(notes.starts_with("a server error (HTTP 503); until "), "{notes}");
+}
+
+#[test]
 fn a_usual_terminal_shows_what_is_wrong_first_then_every_figure_curve_gateway_and_worker() {
     let rows = drawn(&state(Some(documents())), 80, 24);
     let at = |text: &str| {

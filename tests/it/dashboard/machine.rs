@@ -87,6 +87,18 @@ async fn a_gateway_is_paused_and_resumed_with_a_reason_that_everybody_sees() {
     assert!(shown.says("takes charges") && shown.says("closed: calls go through"), "{}", shown.text);
     let acts: i64 = api.one("SELECT count(*) FROM operator_acts WHERE act LIKE '%_gateway'").await;
     assert_eq!(acts, 2);
+    let broken = "INSERT INTO gateway_pace (gateway, charges_free_at, lookups_free_at, throttle, breaker, breaker_until,
+            breaker_cause, trips, newest_second, calls, failed, lanes, heard_at, demands, slots)
+        VALUES ('sandbox', now(), now(), 1000, 'open', now() + interval '1 min', 'our credentials were refused (HTTP 401)',
+            3, 0, array_fill(0, ARRAY[10]), array_fill(0, ARRAY[10]), '{}', '{}', '{}', '{}')
+        RETURNING gateway";
+    assert_eq!(api.one::<String>(broken).await, "sandbox");
+    let shown = browser.open(page).await;
+    assert!(
+        shown.says("Because of") && shown.says("our credentials were refused (HTTP 401)"),
+        "{}",
+        shown.text
+    );
     // Without a reason nothing happens, and one that is not there is said not to be.
     let shown = browser.act(page, "/ui/gateways/sandbox/pause", &[]).await;
     assert!(!shown.says("paused by a person"), "{}", shown.text);
