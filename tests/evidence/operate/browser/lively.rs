@@ -125,11 +125,13 @@ impl Lively {
     /// A report of yesterday that knows of charges that we do not, and of one that we take for failed.
     async fn differences(&self) {
         let day = Utc::now().date_naive() - TimeDelta::days(1);
-        let failed = self.listed("/v1/ops/payments?q=status:FAILED&limit=1").await;
-        let failed = failed[0]["paymentId"].as_str().expect("one has failed").to_owned();
+        let failed = self.listed("/v1/ops/payments?q=status:FAILED").await;
+        let failed = failed.iter().find(|one| one["currency"] == "EUR").expect("one has failed");
+        let amount = failed["amount"].as_i64().expect("an amount");
+        let failed = failed["paymentId"].as_str().expect("an id").to_owned();
         let nobody = uuid::Uuid::from_u128(0x0191_0000_0000_8000_8000_0000_0000_0042).to_string();
         let lines = [
-            booked(Some(format!("{failed}:0")), "ch_9001", 1_250, day),
+            booked(Some(format!("{failed}:0")), "ch_9001", amount, day),
             booked(Some(nobody), "ch_9002", 990, day),
             booked(Some("order-4711".to_owned()), "ch_9003", 4_200, day),
         ];
