@@ -93,13 +93,14 @@ fn start(api: &Api, file: &str) -> Child {
 /// Whoever creates this row waits while this is held; the number of the lock is this file's alone.
 async fn gate(api: &Api, row: i64) -> PgConnection {
     let mut database = PgConnection::connect(&api.database.url).await.expect("a connection");
+    // First, and by itself: what was let through before has committed then, and needs no lock that is taken below.
+    sqlx::query("SELECT pg_advisory_lock(711)").execute(&mut database).await.expect("held");
     let statements = format!(
         "DROP TRIGGER IF EXISTS gate ON payment_details;
          CREATE OR REPLACE FUNCTION wait_at_gate() RETURNS trigger LANGUAGE plpgsql AS
              'BEGIN PERFORM pg_advisory_xact_lock_shared(711); RETURN NEW; END';
          CREATE TRIGGER gate BEFORE INSERT ON payment_details FOR EACH ROW
-             WHEN (NEW.external_id = 'row-{row}') EXECUTE FUNCTION wait_at_gate();
-         SELECT pg_advisory_lock(711)"
+             WHEN (NEW.external_id = 'row-{row}') EXECUTE FUNCTION wait_at_gate()"
     );
     sqlx::raw_sql(sqlx::AssertSqlSafe(statements)).execute(&mut database).await.expect("a gate");
     database
