@@ -4,6 +4,7 @@ use super::operators::{People, look, say};
 use crate::support::eventually;
 use crate::support::installation::{Installation, PUNCTUAL};
 use crate::support::stub::client;
+use std::num::NonZeroU16;
 use std::process::{Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,8 +16,8 @@ const SOON: Duration = Duration::from_secs(20);
 const TAKEN: &str = "\u{1b}[?1049h";
 const LEFT: &str = "\u{1b}[?1049l";
 
-const ROWS: u16 = 30;
-const COLUMNS: u16 = 100;
+const ROWS: NonZeroU16 = NonZeroU16::MIN.saturating_add(29);
+const COLUMNS: NonZeroU16 = NonZeroU16::MIN.saturating_add(99);
 
 /// A `top` in a terminal, with everything that it has written so far.
 struct OnScreen {
