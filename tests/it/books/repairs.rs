@@ -47,7 +47,23 @@ async fn set_up_row(sql: &mut PgConnection, case: &RepairCase) {
     }
 }
 
-/// All of it: what is known of the reference, the difference, and the approval, if two stand behind it.
+/// The line that the difference names.
+async fn set_up_line(sql: &mut PgConnection, case: &RepairCase, item: i64) {
+    sqlx::query(
+        "INSERT INTO settlement_lines (run_id, report_day, booked_on, epoch, number, at_line, gross_minor, fee_minor,
+            net_minor, payment_id, kind, currency, net_currency, reference, own_name, raw_hash)
+         SELECT i.run_id, i.day, i.day, $2, 7, 7, i.amount_minor, 0, i.amount_minor, i.payment_id, 'charge', i.currency,
+            i.currency, i.reference, $3, sha256('') FROM reconciliation_items i WHERE i.number = $1",
+    )
+    .bind(item)
+    .bind(case.epoch.0)
+    .bind(has_own_names(case.format))
+    .execute(sql)
+    .await
+    .expect("its line");
+}
+
+/// All of it: what is known of the reference, the difference with its line, and the approval, if two stand behind it.
 async fn set_up(sql: &mut PgConnection, case: &RepairCase) -> (i64, Option<Uuid>) {
     set_up_row(sql, case).await;
     let whose = match case.known {
@@ -87,18 +103,7 @@ async fn set_up(sql: &mut PgConnection, case: &RepairCase) -> (i64, Option<Uuid>
     .fetch_one(&mut *sql)
     .await
     .expect("a difference");
-    sqlx::query(
-        "INSERT INTO settlement_lines (run_id, report_day, booked_on, epoch, number, at_line, gross_minor, fee_minor,
-            net_minor, payment_id, kind, currency, net_currency, reference, own_name, raw_hash)
-         SELECT i.run_id, i.day, i.day, $2, 7, 7, i.amount_minor, 0, i.amount_minor, i.payment_id, 'charge', i.currency,
-            i.currency, i.reference, $3, sha256('') FROM reconciliation_items i WHERE i.number = $1",
-    )
-    .bind(item)
-    .bind(case.epoch.0)
-    .bind(has_own_names(case.format))
-    .execute(&mut *sql)
-    .await
-    .expect("its line");
+    set_up_line(sql, case, item).await;
     let approval = match case.behind {
         Behind::TwoPeople => Some(Os.claim_id().0),
         Behind::Program(_) | Behind::OnePerson => None,
