@@ -180,7 +180,8 @@ fn gateways() -> Named {
     let kinds = || one_of(SwitchKind::ALL.into_iter().map(SwitchKind::as_str));
     let paused =
         or_null(object("Who paused it.", json!({"by": text(), "reason": text(), "since": time()}), &[]));
-    let breaker = json!({"state": text(), "until": or_null(time()), "cause": or_null(text()), "trips": count()});
+    let breaker =
+        json!({"state": text(), "until": or_null(time()), "cause": or_null(text()), "trips": count()});
     let rate = json!({
         "configured": count(), "limit": or_null(count()), "heldNow": count(), "chargesFreeAt": time(),
         "lookupsFreeAt": time(),
